@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from frazil.format import alpha, draft
 from frazil.format.coordinates import contains
 from frazil.format.header import Decoded, Dialect
 from frazil.format.ids import ManifestId, SnapshotId
-from frazil.format.legacy import alpha, draft
 from frazil.format.manifest import (
     ChunkRef,
     ETag,
@@ -20,8 +20,8 @@ from frazil.format.manifest import (
     NativeRef,
     VirtualRef,
 )
+from frazil.format.metadata import encode_rfc3339
 from frazil.format.snapshot import Node, Snapshot, TransactionLog
-from frazil.format.timestamps import encode_rfc3339
 from tests.generations import REPOSITORY_NAMES
 
 ALPHA_NAMES = [name for name in REPOSITORY_NAMES if name.startswith("alpha")]

@@ -11,8 +11,8 @@ from frazil.display import Called, Item, Listed, field_items
 from frazil.errors import InvalidTypeError
 from frazil.format import repo_info
 from frazil.format.ids import ObjectId
+from frazil.format.metadata import from_datetime, to_datetime
 from frazil.format.repo_info import Deferred
-from frazil.format.timestamps import from_datetime, to_datetime
 from frazil.lazy import dataclass
 
 __all__ = ["ExpirySummary", "GCSummary", "Update", "UpdateType"]

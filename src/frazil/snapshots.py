@@ -12,8 +12,8 @@ import numpy as np
 from frazil.display import Item, Listed, Shown, field_items, render_html
 from frazil.format import repo_info, snapshot
 from frazil.format.coordinates import Coordinates
+from frazil.format.metadata import to_datetime
 from frazil.format.repo_info import Deferred
-from frazil.format.timestamps import to_datetime
 from frazil.lazy import dataclass
 
 _MANY = 10_000

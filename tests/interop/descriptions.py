@@ -16,6 +16,7 @@ from frazil.format.manifest import (
     Manifest,
     NativeRef,
 )
+from frazil.format.metadata import encode_rfc3339, to_datetime
 from frazil.format.repo_info import (
     Availability,
     FeatureFlagChanged,
@@ -28,7 +29,6 @@ from frazil.format.repo_info import (
     UpdateType,
 )
 from frazil.format.snapshot import ArrayData, Node, Snapshot, TransactionLog
-from frazil.format.timestamps import encode_rfc3339, to_datetime
 
 Description = dict[str, Any]
 

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from frazil.format import alpha
+from frazil.format.alpha import LAYOUTS
 from frazil.format.header import Dialect
-from frazil.format.legacy import alpha
-from frazil.format.legacy.alpha import LAYOUTS
 from tests.strategies import legacy
 
 NAME = "frazil-test"

@@ -2,8 +2,8 @@
 
 from hypothesis import given
 
+from frazil.format import draft
 from frazil.format.header import Dialect
-from frazil.format.legacy import draft
 from frazil.format.manifest import Manifest
 from frazil.format.snapshot import Snapshot
 from tests.strategies import legacy

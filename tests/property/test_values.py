@@ -24,13 +24,19 @@ from frazil.format.metadata import (
     decode_flexbuffers,
     decode_json,
     decode_messagepack,
+    decode_rfc3339,
     encode_flexbuffers,
     encode_json,
     encode_messagepack,
+    encode_rfc3339,
     find_path_problem,
+    from_datetime,
+    from_microseconds,
     parent_path,
     path_name,
     segment_order,
+    to_datetime,
+    to_microseconds,
 )
 from frazil.format.text_files import (
     Ref,
@@ -38,14 +44,6 @@ from frazil.format.text_files import (
     decode_ref,
     encode_config_yaml,
     encode_ref,
-)
-from frazil.format.timestamps import (
-    decode_rfc3339,
-    encode_rfc3339,
-    from_datetime,
-    from_microseconds,
-    to_datetime,
-    to_microseconds,
 )
 from tests.strategies.values import (
     chunk_ids,

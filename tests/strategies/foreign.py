@@ -11,8 +11,8 @@ import flatbuffers
 
 from frazil.format.ids import ManifestId, NodeId
 from frazil.format.manifest import ChunkRef, ETag, InlineRef, LastModified, NativeRef, VirtualRef
+from frazil.format.metadata import to_microseconds
 from frazil.format.snapshot import ArrayData, Node, Snapshot
-from frazil.format.timestamps import to_microseconds
 from frazil.format.v2.schema import (
     ArrayManifestSlot,
     ArraySlot,

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
+from frazil.format.alpha import LAYOUTS
 from frazil.format.header import Dialect
 from frazil.format.ids import ChunkId, ManifestId, NodeId, SnapshotId
-from frazil.format.legacy.alpha import LAYOUTS
-from frazil.format.legacy.trees import RankedRefs, sort_keys
+from frazil.format.legacy_trees import RankedRefs, sort_keys
 from frazil.format.manifest import (
     ChunkRef,
     ChunkTable,

@@ -97,9 +97,9 @@ def test_reading_a_chunk_from_a_disk_loads_little(tmp_path: Path) -> None:
 
 
 _NOT_TO_READ = {
-    "conflicts", "credentials", "format.legacy", "format.legacy.alpha",
+    "credentials", "format.alpha",
     "format.v2.manifest_encoder", "maintenance", "protocols.v1_protocol", "repository.commit",
-    "repository.rebase", "snapshots", "storage.memory", "storage.object_store",
+    "repository.conflicts", "repository.rebase", "snapshots", "storage.memory", "storage.object_store",
     "storage.source_objects", "storage.store_config", "virtual.containers",
 }  # fmt: skip
 

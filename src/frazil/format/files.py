@@ -53,12 +53,12 @@ from frazil.lazy import dataclass, lazy_modules
 from frazil.version import __version__
 
 if TYPE_CHECKING:
-    from frazil.format.legacy import alpha, draft
+    from frazil.format import alpha, draft
     from frazil.format.v2 import manifest_encoder
 else:
     # Few repositories are older than V1, and most processes only read.
     alpha, draft, manifest_encoder = lazy_modules(
-        "frazil.format.legacy.alpha", "frazil.format.legacy.draft",
+        "frazil.format.alpha", "frazil.format.draft",
         "frazil.format.v2.manifest_encoder",
     )  # fmt: skip
 

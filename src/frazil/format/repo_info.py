@@ -10,8 +10,7 @@ from enum import IntEnum
 from typing import Any, NamedTuple, Self, TypeVar, overload
 
 from frazil.format.ids import SnapshotId
-from frazil.format.metadata import NO_METADATA, Metadata, Value
-from frazil.format.timestamps import Nanoseconds
+from frazil.format.metadata import NO_METADATA, Metadata, Nanoseconds, Value
 from frazil.lazy import dataclass
 
 K = TypeVar("K")

@@ -11,8 +11,7 @@ import numpy as np
 
 from frazil.format.coordinates import Coordinates, Extents
 from frazil.format.ids import ManifestId, NodeId, SnapshotId
-from frazil.format.metadata import NO_METADATA, Metadata
-from frazil.format.timestamps import Nanoseconds
+from frazil.format.metadata import NO_METADATA, Metadata, Nanoseconds
 from frazil.lazy import dataclass
 
 

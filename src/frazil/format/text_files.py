@@ -15,8 +15,14 @@ import yaml
 
 from frazil.errors import FormatError, InvalidInputError
 from frazil.format.ids import SnapshotId
-from frazil.format.metadata import JsonValue, decode_json, encode_json
-from frazil.format.timestamps import Nanoseconds, decode_rfc3339, encode_rfc3339
+from frazil.format.metadata import (
+    JsonValue,
+    Nanoseconds,
+    decode_json,
+    decode_rfc3339,
+    encode_json,
+    encode_rfc3339,
+)
 from frazil.lazy import dataclass
 
 

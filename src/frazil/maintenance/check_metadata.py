@@ -15,7 +15,14 @@ from frazil.format.coordinates import Extents, meet
 from frazil.format.files import decode_repo_info, decode_snapshot, decode_transaction_log
 from frazil.format.header import Compression, Decoded, Dialect, FileType, Header, decode_file
 from frazil.format.ids import ManifestId, NodeId, SnapshotId
-from frazil.format.metadata import ROOT, JsonValue, byte_order, parent_path, segment_order
+from frazil.format.metadata import (
+    ROOT,
+    JsonValue,
+    Nanoseconds,
+    byte_order,
+    parent_path,
+    segment_order,
+)
 from frazil.format.repo_info import RepoInfo, SnapshotInfo
 from frazil.format.snapshot import (
     ArrayData,
@@ -25,7 +32,6 @@ from frazil.format.snapshot import (
     Snapshot,
     TransactionLog,
 )
-from frazil.format.timestamps import Nanoseconds
 from frazil.format.v2.schema import find_unordered_in_log, find_unordered_in_repo_info, is_ascending
 from frazil.maintenance.findings import (
     Problem,

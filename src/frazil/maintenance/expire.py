@@ -11,10 +11,9 @@ from frazil.errors import InvalidTypeError
 from frazil.format.files import encode_snapshot
 from frazil.format.header import Decoded
 from frazil.format.ids import SnapshotId
-from frazil.format.metadata import JsonValue
+from frazil.format.metadata import JsonValue, Nanoseconds, from_datetime, require_zone
 from frazil.format.repo_info import ExpirationRan, RepoInfo, SnapshotInfo
 from frazil.format.snapshot import History, HistoryEntry, Snapshot
-from frazil.format.timestamps import Nanoseconds, from_datetime, require_zone
 from frazil.ops import ExpirySummary
 from frazil.protocols.assets import Assets
 from frazil.protocols.protocol import MAIN, CommitProtocol

@@ -15,7 +15,7 @@ from frazil.errors import (
 )
 from frazil.format.header import Dialect
 from frazil.format.ids import SnapshotId
-from frazil.format.metadata import JsonValue, Value
+from frazil.format.metadata import JsonValue, Nanoseconds, Value
 from frazil.format.repo_info import (
     BranchCreated,
     NewCommit,
@@ -28,7 +28,6 @@ from frazil.format.repo_info import (
     TagDeleted,
     Update,
 )
-from frazil.format.timestamps import Nanoseconds
 from frazil.maintenance.expire import Snapshots, ancestors_of
 from frazil.maintenance.migrate_legacy import (
     ALPHA_PLACES,

@@ -15,10 +15,9 @@ from frazil.errors import (
 )
 from frazil.format.header import Dialect
 from frazil.format.ids import ObjectId, SnapshotId
-from frazil.format.metadata import JsonValue
+from frazil.format.metadata import JsonValue, Nanoseconds, from_datetime
 from frazil.format.repo_info import RepoInfo, RepoStatus, SnapshotInfo, Update
 from frazil.format.snapshot import Snapshot
-from frazil.format.timestamps import Nanoseconds, from_datetime
 from frazil.lazy import dataclass
 from frazil.protocols.assets import Assets, Object
 

@@ -15,7 +15,7 @@ from frazil.errors import (
 )
 from frazil.format import repo_info as model
 from frazil.format.ids import SnapshotId
-from frazil.format.metadata import JsonValue, Metadata, Value
+from frazil.format.metadata import JsonValue, Metadata, Value, encode_rfc3339
 from frazil.format.repo_info import (
     Availability,
     RepoInfo,
@@ -24,7 +24,6 @@ from frazil.format.repo_info import (
     UpdateType,
     with_entries,
 )
-from frazil.format.timestamps import encode_rfc3339
 from frazil.lazy import dataclass, replace
 from frazil.protocols.protocol import lost_source
 

@@ -25,7 +25,7 @@ from frazil.errors import (
 )
 from frazil.format.header import Dialect
 from frazil.format.ids import SnapshotId
-from frazil.format.metadata import NO_METADATA, JsonValue
+from frazil.format.metadata import NO_METADATA, JsonValue, Nanoseconds
 from frazil.format.repo_info import SnapshotInfo
 from frazil.format.snapshot import History, HistoryEntry, Snapshot
 from frazil.format.text_files import (
@@ -35,7 +35,6 @@ from frazil.format.text_files import (
     encode_config_yaml,
     encode_ref,
 )
-from frazil.format.timestamps import Nanoseconds
 from frazil.lazy import dataclass
 from frazil.protocols.assets import Assets, Object, new_snapshot_id
 from frazil.protocols.protocol import (

@@ -22,7 +22,7 @@ from frazil.errors import (
 )
 from frazil.format.files import decode_log_page, decode_repo_info, record_repo_info
 from frazil.format.ids import FIRST_SNAPSHOT_ID, SnapshotId, encode_base32
-from frazil.format.metadata import JsonValue, Metadata, Value
+from frazil.format.metadata import JsonValue, Metadata, Nanoseconds, Value
 from frazil.format.repo_info import (
     LogPage,
     RepoInfo,
@@ -34,7 +34,6 @@ from frazil.format.repo_info import (
     prepend,
 )
 from frazil.format.snapshot import Snapshot, TransactionLog
-from frazil.format.timestamps import Nanoseconds
 from frazil.format.v2.repo_info_codec import with_backup
 from frazil.format.v2.snapshot_info_codec import walk_ancestors
 from frazil.lazy import dataclass, replace

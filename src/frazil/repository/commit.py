@@ -26,7 +26,7 @@ from frazil.format.manifest import (
     Manifest,
     concatenate,
 )
-from frazil.format.metadata import NO_METADATA, JsonValue, Metadata
+from frazil.format.metadata import NO_METADATA, JsonValue, Metadata, Nanoseconds
 from frazil.format.snapshot import (
     ArrayData,
     ManifestFileInfo,
@@ -36,7 +36,6 @@ from frazil.format.snapshot import (
     TransactionLog,
     with_manifests,
 )
-from frazil.format.timestamps import Nanoseconds
 from frazil.lazy import dataclass
 from frazil.ops import SessionMode
 from frazil.protocols.assets import Assets, Object, new_manifest_id, new_snapshot_id

@@ -23,9 +23,8 @@ from frazil.errors import IcechunkError, InvalidInputError, ReadOnlyError, Sessi
 from frazil.format.files import FileEncoding
 from frazil.format.header import Dialect
 from frazil.format.ids import ManifestId, SnapshotId
-from frazil.format.metadata import JsonValue
+from frazil.format.metadata import JsonValue, Nanoseconds
 from frazil.format.snapshot import Node, Snapshot
-from frazil.format.timestamps import Nanoseconds
 from frazil.lazy import dataclass, lazy_modules
 from frazil.ops import SessionMode, SpecVersion
 from frazil.protocols.assets import AssetOptions, Assets

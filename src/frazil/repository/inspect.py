@@ -15,6 +15,7 @@ from frazil.format.files import (
 from frazil.format.header import Decoded, FileType, Header, find_file_type
 from frazil.format.ids import ManifestId, NodeId, ObjectId, SnapshotId
 from frazil.format.manifest import ChunkKind, ChunkTable
+from frazil.format.metadata import encode_rfc3339
 from frazil.format.repo_info import (
     Availability,
     FeatureFlagChanged,
@@ -26,7 +27,6 @@ from frazil.format.repo_info import (
     UpdateType,
 )
 from frazil.format.snapshot import ArrayData, Dimension, Node, Snapshot, TransactionLog
-from frazil.format.timestamps import encode_rfc3339
 from frazil.format.v2.manifest_decoder import LocationEncoding
 from frazil.protocols.assets import Assets
 from frazil.protocols.protocol import CommitProtocol

@@ -16,7 +16,7 @@ from frazil.display import Block, Item, public_name, render_html
 from frazil.errors import InvalidInputError, RepositoryNotFoundError
 from frazil.format.header import Dialect
 from frazil.format.ids import ManifestId, SnapshotId
-from frazil.format.timestamps import from_datetime, require_zone
+from frazil.format.metadata import from_datetime, require_zone
 from frazil.lazy import lazy_modules
 from frazil.ops import AsyncCloseableIterator, CommitMethod, SessionMode, SpecVersion
 from frazil.protocols import repo_changes

@@ -24,9 +24,9 @@ from frazil.format.manifest import (
     constant_column,
     no_chunk_ids,
 )
+from frazil.format.metadata import from_datetime
 from frazil.format.ragged import NO_STRINGS, Strings
 from frazil.format.snapshot import ArrayData
-from frazil.format.timestamps import from_datetime
 from frazil.lazy import dataclass
 from frazil.repository.context import SessionState
 from frazil.repository.store_io import refuse_place, set_ref

@@ -14,10 +14,9 @@ from frazil.format.snapshot import ArrayData, Dimension
 from frazil.lazy import dataclass, lazy_modules
 
 if TYPE_CHECKING:
-    from frazil.format import zarr_metadata
-    from frazil.format.legacy import draft
+    from frazil.format import draft, zarr_metadata
 else:
-    zarr_metadata, draft = lazy_modules("frazil.format.zarr_metadata", "frazil.format.legacy.draft")
+    zarr_metadata, draft = lazy_modules("frazil.format.zarr_metadata", "frazil.format.draft")
 
 METADATA = "zarr.json"
 _SECOND_FORMAT = frozenset({".zgroup", ".zarray", ".zattrs", ".zmetadata"})

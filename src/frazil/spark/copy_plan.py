@@ -24,10 +24,9 @@ from frazil.format.files import encode_snapshot
 from frazil.format.header import Decoded, Dialect
 from frazil.format.ids import ALPHABET, ChunkId, ManifestId, SnapshotId
 from frazil.format.manifest import Manifest, NativeChunks
-from frazil.format.metadata import ROOT, JsonValue, Value
+from frazil.format.metadata import ROOT, JsonValue, Nanoseconds, Value
 from frazil.format.repo_info import GCRan, RepoInfo, RepoStatus, SnapshotInfo
 from frazil.format.snapshot import ManifestFileInfo, Node, Snapshot, nodes_by_path
-from frazil.format.timestamps import Nanoseconds
 from frazil.maintenance.expire import ancestors_of, reachable_snapshots, release, with_ancestors
 from frazil.maintenance.gc import retained_logs
 from frazil.maintenance.reachability import (

@@ -7,10 +7,9 @@ from dataclasses import dataclass, replace
 from frazil.arguments import verb
 from frazil.errors import ConflictError, DivergedError, InvalidInputError, StorageError
 from frazil.format.ids import SnapshotId
-from frazil.format.metadata import ROOT, Metadata, Value
+from frazil.format.metadata import ROOT, Metadata, Nanoseconds, Value
 from frazil.format.repo_info import MetadataChanged, RepoInfo, RepoInitialized, RepoStatus, Update
 from frazil.format.snapshot import ManifestFileInfo
-from frazil.format.timestamps import Nanoseconds
 from frazil.maintenance.leases import Lease, leased
 from frazil.maintenance.reachability import pack, uncached
 from frazil.maintenance.repair import rebuild_log

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from frazil.errors import ConflictError, InvalidInputError, SnapshotNotFoundError
 from frazil.format.coordinates import Coordinates
 from frazil.format.ids import SnapshotId
+from frazil.format.metadata import to_microseconds
 from frazil.format.repo_info import SnapshotInfo
 from frazil.format.snapshot import Snapshot
-from frazil.format.timestamps import to_microseconds
 from frazil.protocols.protocol import MAIN, CommitProtocol
 from frazil.protocols.v1_protocol import read_snapshot
 from frazil.repository.changes import ChangeSet

@@ -15,9 +15,9 @@ from frazil.errors import FormatError
 from frazil.format import coordinates as coords_
 from frazil.format.ids import ManifestId, NodeId, SnapshotId
 from frazil.format.manifest import ChunkKind, ChunkTable
+from frazil.format.metadata import to_microseconds
 from frazil.format.repo_info import SnapshotInfo
 from frazil.format.snapshot import Node
-from frazil.format.timestamps import to_microseconds
 from frazil.maintenance.reachability import distinct, find_reachable, uncached
 from frazil.ops import Update
 from frazil.overview.nodes import read_metadata

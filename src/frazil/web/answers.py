@@ -17,13 +17,13 @@ import zarr
 from frazil.display import to_plain
 from frazil.errors import IcechunkError, InvalidInputError, NotFoundError
 from frazil.format.ids import SnapshotId
+from frazil.format.metadata import to_datetime
 from frazil.format.snapshot import Node
-from frazil.format.timestamps import to_datetime
 from frazil.maintenance.findings import CheckReport
 from frazil.maintenance.leases import LeaseInfo, list_leases
 from frazil.ops import SpecVersion
 from frazil.overview import contents
-from frazil.overview.coverage import Coverage, find_coverage
+from frazil.overview.contents import Coverage, find_coverage
 from frazil.overview.nodes import (
     Axis,
     NodeEntry,

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from frazil.display import show_bytes, to_plain
-from frazil.overview.coverage import Coverage, SpaceCoverage, TimeCoverage
+from frazil.overview.contents import Coverage, SpaceCoverage, TimeCoverage
 from frazil.overview.nodes import NodeEntry
 from frazil.snapshots import Diff, Row, SnapshotInfo
 from frazil.web.answers import (

@@ -27,10 +27,10 @@ from frazil.format.manifest import (
     NativeRef,
     VirtualRef,
 )
+from frazil.format.metadata import decode_rfc3339, to_microseconds
 from frazil.format.repo_info import RepoInfo, RepoStatus, Update
 from frazil.format.snapshot import ArrayData, Node, Snapshot, TransactionLog
 from frazil.format.text_files import decode_ref
-from frazil.format.timestamps import decode_rfc3339, to_microseconds
 from tests.generations import REPOSITORY_NAMES
 
 

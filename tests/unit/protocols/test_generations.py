@@ -10,7 +10,7 @@ import pytest
 from frazil.errors import AlreadyExistsError, RefNotFoundError
 from frazil.format.header import Dialect
 from frazil.format.ids import SnapshotId
-from frazil.format.timestamps import decode_rfc3339
+from frazil.format.metadata import decode_rfc3339
 from frazil.protocols.detection import detect_dialect, open_protocol
 from frazil.protocols.protocol import CommitProtocol
 from frazil.storage.interface import Storage

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from frazil.format import repo_info as model
 from frazil.format.ids import SnapshotId
-from frazil.format.metadata import Encoding, Value
+from frazil.format.metadata import MICROSECOND, Encoding, Value, from_microseconds
 from frazil.format.ragged import Integers, Part, Pieces
 from frazil.format.repo_info import (
     Availability,
@@ -26,7 +26,6 @@ from frazil.format.repo_info import (
     UpdateType,
     prepend,
 )
-from frazil.format.timestamps import MICROSECOND, from_microseconds
 from frazil.format.v2.flatbuffers_reader import Buffer, Source, Table, Tables
 from frazil.format.v2.flatbuffers_writer import (
     ABSENT,

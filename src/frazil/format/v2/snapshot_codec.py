@@ -11,7 +11,7 @@ import numpy as np
 from frazil.errors import FormatError, InvalidInputError
 from frazil.format.coordinates import Coordinates, is_strictly_sorted, sort_order
 from frazil.format.ids import ManifestId, NodeId, SnapshotId
-from frazil.format.metadata import find_path_problem, segment_order
+from frazil.format.metadata import MICROSECOND, find_path_problem, from_microseconds, segment_order
 from frazil.format.ragged import Integers, Part
 from frazil.format.snapshot import (
     ArrayData,
@@ -24,7 +24,6 @@ from frazil.format.snapshot import (
     Snapshot,
     TransactionLog,
 )
-from frazil.format.timestamps import MICROSECOND, from_microseconds
 from frazil.format.v2.flatbuffers_reader import Buffer, Source, Table, Tables
 from frazil.format.v2.flatbuffers_writer import (
     ABSENT,

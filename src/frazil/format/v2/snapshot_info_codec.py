@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from frazil.errors import InvalidInputError
 from frazil.format.ids import SnapshotId
-from frazil.format.metadata import Encoding
+from frazil.format.metadata import MICROSECOND, Encoding, from_microseconds
 from frazil.format.ragged import Bytes, Integers, Pieces
 from frazil.format.repo_info import (
     FrozenSequence,
@@ -20,7 +20,6 @@ from frazil.format.repo_info import (
     with_entries,
     without_entries,
 )
-from frazil.format.timestamps import MICROSECOND, from_microseconds
 from frazil.format.v2.flatbuffers_reader import Buffer, Source, Table, Tables
 from frazil.format.v2.flatbuffers_writer import (
     ABSENT,

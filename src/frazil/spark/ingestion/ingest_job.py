@@ -73,7 +73,6 @@ from frazil.spark.ingestion.native_write import (
     plan_tasks,
     write_natives,
 )
-from frazil.spark.ingestion.region_plan import plan_filling
 from frazil.spark.ingestion.source_data import (
     BadFile,
     ParsedSource,
@@ -93,6 +92,7 @@ from frazil.spark.ingestion.target_arrays import (
     Placement,
     adopt,
     make_room,
+    plan_filling,
     plan_placement,
     plan_rules,
 )

@@ -13,8 +13,8 @@ from frazil.arguments import named_options, verb
 from frazil.config.settings import RetentionPolicy
 from frazil.errors import IcechunkError, InvalidInputError
 from frazil.format.ids import SnapshotId
+from frazil.format.metadata import require_zone
 from frazil.format.snapshot import ManifestFileInfo
-from frazil.format.timestamps import require_zone
 from frazil.maintenance.gc import (
     CHUNK_IDS,
     CollectionOptions,

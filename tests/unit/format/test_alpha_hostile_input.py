@@ -8,10 +8,10 @@ import msgpack
 import pytest
 
 from frazil.errors import FormatError
+from frazil.format import alpha
+from frazil.format.alpha import open_envelope
 from frazil.format.header import FileType, Header
 from frazil.format.ids import SnapshotId
-from frazil.format.legacy import alpha
-from frazil.format.legacy.alpha import open_envelope
 from tests.fuzz.mutations import decode_mutants
 from tests.legacy_files import ALPHA_NAMES, files_in
 

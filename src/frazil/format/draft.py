@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from frazil.errors import FormatError, InvalidInputError
 from frazil.format.header import Decoded, Dialect
 from frazil.format.ids import ChunkId, ManifestId, NodeId, SnapshotId
-from frazil.format.legacy.trees import (
+from frazil.format.legacy_trees import (
     HISTORY_FIELDS,
     Id,
     Row,

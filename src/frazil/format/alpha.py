@@ -23,7 +23,7 @@ from frazil.format.header import (
     has_header,
 )
 from frazil.format.ids import ChunkId, ManifestId, NodeId, ObjectId, SnapshotId, decode_base32
-from frazil.format.legacy.trees import (
+from frazil.format.legacy_trees import (
     HISTORY_FIELDS,
     Id,
     RankedRefs,

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
+from frazil.format import alpha
+from frazil.format.alpha import LAYOUTS, open_envelope, unpack
 from frazil.format.header import Dialect, FileType
 from frazil.format.ids import SnapshotId
-from frazil.format.legacy import alpha
-from frazil.format.legacy.alpha import LAYOUTS, open_envelope, unpack
-from frazil.format.legacy.trees import RankedRefs
+from frazil.format.legacy_trees import RankedRefs
 from tests.legacy_files import ALPHA_NAMES, assert_reads_as_expected, files_in, read_alpha
 
 repositories = pytest.mark.parametrize("name", ALPHA_NAMES)

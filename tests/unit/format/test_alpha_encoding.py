@@ -8,6 +8,15 @@ import msgpack
 import pytest
 
 from frazil.errors import InvalidInputError
+from frazil.format import alpha
+from frazil.format.alpha import (
+    LAYOUTS,
+    Single,
+    open_envelope,
+    pack,
+    pack_with_singles,
+    unpack,
+)
 from frazil.format.header import (
     ZSTD_MAGIC,
     Dialect,
@@ -16,15 +25,6 @@ from frazil.format.header import (
     is_messagepack_payload,
 )
 from frazil.format.ids import ChunkId, ManifestId, NodeId, SnapshotId
-from frazil.format.legacy import alpha
-from frazil.format.legacy.alpha import (
-    LAYOUTS,
-    Single,
-    open_envelope,
-    pack,
-    pack_with_singles,
-    unpack,
-)
 from frazil.format.manifest import ChunkTable, ETag, InlineRef, Manifest, NativeRef, VirtualRef
 from frazil.format.snapshot import (
     ArrayData,

@@ -3,7 +3,7 @@
 import pytest
 
 from frazil.errors import FormatError
-from frazil.format.legacy.trees import read_time, write_time
+from frazil.format.legacy_trees import read_time, write_time
 
 
 @pytest.mark.parametrize("text", ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59.999999999Z"])

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from frazil.errors import FormatError
-from frazil.format.legacy import draft
+from frazil.format import draft
 from tests.fuzz.mutations import decode_mutants
 from tests.legacy_files import DRAFT_NAMES, files_in
 

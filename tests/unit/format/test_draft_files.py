@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 
 from frazil.errors import InvalidInputError
+from frazil.format import draft
 from frazil.format.header import Dialect
 from frazil.format.ids import ManifestId, NodeId, SnapshotId
-from frazil.format.legacy import draft
 from frazil.format.manifest import ChunkTable, ETag, InlineRef, Manifest, VirtualRef
 from frazil.format.snapshot import (
     ArrayData,

@@ -25,6 +25,7 @@ from frazil.format.metadata import (
     UINT64_MAX,
     JsonValue,
     Metadata,
+    Nanoseconds,
     as_int,
     as_json_map,
     as_list,
@@ -32,6 +33,8 @@ from frazil.format.metadata import (
     as_path,
     as_text,
     as_variant,
+    decode_rfc3339,
+    encode_rfc3339,
     located,
     refused,
     segment_order,
@@ -46,7 +49,6 @@ from frazil.format.snapshot import (
     Node,
     Snapshot,
 )
-from frazil.format.timestamps import Nanoseconds, decode_rfc3339, encode_rfc3339
 from frazil.format.zarr_metadata import (
     ArrayMetadata,
     Extension,

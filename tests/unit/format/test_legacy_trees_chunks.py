@@ -1,7 +1,7 @@
 """References whose number of axes is not their array's."""
 
 from frazil.format.ids import NodeId
-from frazil.format.legacy.trees import RankedRefs, gather_rows
+from frazil.format.legacy_trees import RankedRefs, gather_rows
 from frazil.format.manifest import ChunkTable, InlineRef, Manifest
 
 NODE = NodeId.from_number(1)

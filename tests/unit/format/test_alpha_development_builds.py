@@ -9,10 +9,10 @@ import zarr
 
 from frazil import Repository, create_legacy
 from frazil.errors import FormatError
+from frazil.format import alpha
+from frazil.format.alpha import LAYOUTS, open_envelope, pack, seal_envelope, unpack
 from frazil.format.header import Dialect, FileType
 from frazil.format.ids import ManifestId
-from frazil.format.legacy import alpha
-from frazil.format.legacy.alpha import LAYOUTS, open_envelope, pack, seal_envelope, unpack
 from frazil.storage.memory import MemoryStorage
 
 BUILD = "ic-0.1.0-alpha.15"

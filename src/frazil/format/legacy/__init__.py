@@ -1,1 +1,0 @@
-"""Generations before V1: draft and alpha."""
