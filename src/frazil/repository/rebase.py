@@ -197,6 +197,11 @@ def commit_with_rebase(
     with state.lock:
         while True:
             refuse_nothing(state, allow_empty=allow_empty)
+            if attempts < tries and _is_known_behind(state):
+                base = state.view.snapshot_id
+                if not rebase(state, solver):
+                    logged_as = ()
+                attempts += state.view.snapshot_id != base
             recorded = _record_attempts(text, attempts)
             done = encode_steps(state, recorded, logged_as)
             try:
@@ -213,6 +218,12 @@ def commit_with_rebase(
             is_same = rebase(state, solver)
             logged_as = done.ids if is_reused and is_same else ()
             attempts += 1
+
+
+def _is_known_behind(state: SessionState) -> bool:
+    """Return whether the branch has moved, as far as is known without a request."""
+    known = state.context.protocol.guess(state.branch)
+    return known is not None and known != state.view.snapshot_id
 
 
 def _find_tip(state: SessionState, branch: str) -> SnapshotId | None:

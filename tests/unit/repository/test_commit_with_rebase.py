@@ -143,6 +143,23 @@ def test_a_lost_race_costs_the_loser_a_snapshot_and_no_log(
     assert chunks == [[[first], [first + 1], [first + 2]]]
 
 
+def test_a_commit_that_is_known_to_be_behind_writes_each_file_once() -> None:
+    memory = MemoryStorage()
+    plant(create(memory, Dialect.V2).context)
+    storage = Contested(memory)
+    context = open_context(storage)
+    state = open_session(context)
+    write_chunks(state, "/g/a", 2, data=b"x")
+    commit_change(context, lambda s: write_chunks(s, "/g/a", 5, data=b"y"))
+    storage.written.clear()
+
+    assert commit_ours(state)["__icechunk"] == {"rebase_attempts": 1}
+
+    written = Counter(storage.written)
+    assert [written[each] for each in ("transactions", "snapshots", "manifests")] == [1, 1, 1]
+    assert read_chunks(latest(context), "/g/a") == "00x00y00"
+
+
 def test_a_log_is_written_again_if_a_solver_gave_up_chunks() -> None:
     memory = MemoryStorage()
     plant(create(memory, Dialect.V2).context)

@@ -1,7 +1,7 @@
 """Read FlatBuffers: one table at a time, or one field of all tables at once."""
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final, Self
 
 import numpy as np
@@ -209,6 +209,20 @@ class Table:
             return []
         data = self.buffer.data
         return [data[start + size * i : start + size * (i + 1)] for i in range(count)]
+
+    def find_filled(self, slots: Iterable[int]) -> list[int]:
+        """Return the slots among some vectors whose vector has items."""
+        fields, data, filled = self._fields, self.buffer.data, []
+        count, unpack = len(fields) - 1, _U32.unpack_from
+        try:
+            for slot in slots:
+                if slot < count and (distance := fields[slot]):
+                    at = self.position + distance
+                    if unpack(data, at + unpack(data, at)[0])[0]:
+                        filled.append(slot)
+        except struct.error:
+            raise self.buffer._outside(at, 4) from None
+        return filled
 
     def _vector(self, slot: int, item_size: int) -> tuple[int, int]:
         fields = self._fields

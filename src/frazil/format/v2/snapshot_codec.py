@@ -489,6 +489,8 @@ _NODE_SETS = {
     "updated_groups": TransactionLogSlot.UPDATED_GROUPS,
 }
 
+_NODE_SET_NAMES = {slot: name for name, slot in _NODE_SETS.items()}
+
 _FEW_CHUNKS = 16
 """Number of chunks up to which they are decoded one by one."""
 _CHUNKS_AT_ONCE = 1 << 15
@@ -508,9 +510,8 @@ def decode_transaction_log_payload(payload: bytes) -> TransactionLog:
         moves=tuple(map(_decode_move, root.tables(TransactionLogSlot.MOVED_NODES))),
         extra=root.find_data(TransactionLogSlot.EXTRA),
         **{
-            name: frozenset(map(NodeId, ids))
-            for name, slot in _NODE_SETS.items()
-            if (ids := root.structs(slot, 8))
+            _NODE_SET_NAMES[slot]: frozenset(map(NodeId, root.structs(slot, 8)))
+            for slot in root.find_filled(_NODE_SET_NAMES)
         },
     )
 
