@@ -27,7 +27,7 @@ from frazil.format.text_files import Ref, encode_ref
 from tests.legacy_files import DRAFT_NAMES, assert_reads_as_expected, files_in, read_draft
 from tests.strategies import legacy
 
-SCHEMAS = Path(__file__).parents[3] / "data" / "draft-schemas"
+SCHEMAS = Path(__file__).parents[2] / "data" / "draft-schemas"
 NODE = NodeId.from_number(3)
 
 repositories = pytest.mark.parametrize("name", DRAFT_NAMES)
