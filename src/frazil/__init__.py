@@ -8,7 +8,8 @@ starts nothing.
 from typing import TYPE_CHECKING
 
 from frazil.lazy import alias_modules, load_lazily
-from frazil.version import __version__ as __version__
+
+__version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from frazil.config.conditions import ManifestPreloadCondition as ManifestPreloadCondition
@@ -77,6 +78,8 @@ if TYPE_CHECKING:
     from frazil.errors import SnapshotNotFoundError as SnapshotNotFoundError
     from frazil.errors import StorageError as StorageError
     from frazil.lazy import install_as_icechunk as install_as_icechunk
+    from frazil.maintenance.doctor import print_debug_info as print_debug_info
+    from frazil.maintenance.doctor import user_agent as user_agent
     from frazil.maintenance.migrate import (
         upgrade_icechunk_repository as upgrade_icechunk_repository,
     )
@@ -152,8 +155,6 @@ if TYPE_CHECKING:
     from frazil.storage.store_config import local_filesystem_store as local_filesystem_store
     from frazil.storage.store_config import s3_store as s3_store
     from frazil.urls import RepositoryUrl as RepositoryUrl
-    from frazil.version import print_debug_info as print_debug_info
-    from frazil.version import user_agent as user_agent
     from frazil.virtual.containers import VirtualChunkContainer as VirtualChunkContainer
     from frazil.virtual.containers import VirtualChunkSpec as VirtualChunkSpec
 
@@ -186,6 +187,7 @@ _HOMES = {
         "StorageError"
     ),
     "lazy": "install_as_icechunk",
+    "maintenance.doctor": "print_debug_info user_agent",
     "maintenance.migrate": "upgrade_icechunk_repository",
     "ops": (
         "CommitMethod ExpirySummary GCSummary RepoAvailability RepoStatus SessionMode spec_version "
@@ -216,7 +218,6 @@ _HOMES = {
         "local_filesystem_store ObjectStoreConfig s3_store S3Options"
     ),
     "urls": "RepositoryUrl",
-    "version": "print_debug_info user_agent",
     "virtual.containers": "VirtualChunkContainer VirtualChunkSpec",
 }
 _MODULES = frozenset(

@@ -16,13 +16,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
+from frazil import __version__
 from frazil.errors import InvalidInputError, SetupError
 from frazil.repository import commit
 from frazil.repository.commit import Committed
 from frazil.spark import transaction
 from frazil.spark.job import METRICS
 from frazil.spark.transaction import Run
-from frazil.version import __version__
 
 __all__ = ["Observation", "observe"]
 

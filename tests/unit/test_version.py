@@ -3,8 +3,8 @@
 import pytest
 
 import frazil
+from frazil.maintenance.doctor import print_debug_info, user_agent
 from frazil.ops import SpecVersion, spec_version, supported_spec_versions
-from frazil.version import print_debug_info, user_agent
 
 
 def test_it_knows_every_generation_and_writes_the_newest() -> None:

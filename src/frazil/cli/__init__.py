@@ -7,7 +7,7 @@ with `--json`, as JSON. Only this package prints, asks, and knows exit codes.
 import sys
 from importlib import import_module
 
-from frazil.version import __version__
+from frazil import __version__
 
 __all__ = ["main"]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from frazil.version import __version__
+from frazil import __version__
 
 _HELP = """Versioned arrays on disks and object storage, in the Icechunk format.
 

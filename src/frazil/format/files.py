@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from frazil import __version__
 from frazil.errors import FormatError, InvalidInputError
 from frazil.format.header import (
     DEFAULT_LEVEL,
@@ -50,7 +51,6 @@ from frazil.format.v2.snapshot_codec import (
     encode_transaction_log_payload,
 )
 from frazil.lazy import dataclass, lazy_modules
-from frazil.version import __version__
 
 if TYPE_CHECKING:
     from frazil.format import alpha, draft

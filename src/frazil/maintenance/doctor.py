@@ -1,9 +1,12 @@
-"""Check access to the virtual chunk containers of a repository, and advise on problems."""
+"""Check access to the virtual chunk containers of a repository, and versions of what is installed."""
 
+import platform
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from importlib import metadata
 from typing import Any
 
+from frazil import __version__
 from frazil.display import Block, Item
 from frazil.errors import IcechunkError, InvalidInputError
 from frazil.format.manifest import VirtualRef
@@ -138,3 +141,23 @@ def _probe(access: VirtualChunkAccess, location: str) -> str | None:
     except IcechunkError as error:
         return error.message
     return None
+
+
+_PACKAGES = ("zarr", "numcodecs", "numpy", "obstore", "xarray", "virtualizarr", "pyspark")
+
+
+def user_agent() -> str:
+    """Return the name and version of the library."""
+    return f"frazil-{__version__}"
+
+
+def print_debug_info() -> None:
+    """Print the versions to include in a bug report."""
+    print(f"platform:  {platform.platform()}")
+    print(f"python:  {platform.python_version()}")
+    print(f"frazil:  {__version__}")
+    for name in _PACKAGES:
+        try:
+            print(f"{name}:  {metadata.version(name)}")
+        except metadata.PackageNotFoundError:
+            continue

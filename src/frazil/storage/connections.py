@@ -11,6 +11,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from obstore.store import AzureStore, GCSStore, HTTPStore, ObjectStore, S3Store
 
+from frazil import __version__
 from frazil.credentials import (
     AnyAzureCredential,
     AnyGcsCredential,
@@ -31,7 +32,6 @@ from frazil.lazy import dataclass, lazy_modules
 from frazil.storage.interface import EffectiveSettings, StorageSettings
 from frazil.storage.store_config import ChecksumAlgorithm, S3Options
 from frazil.urls import is_secret
-from frazil.version import __version__
 
 if TYPE_CHECKING:
     import ipaddress

@@ -7,6 +7,7 @@ from urllib.parse import parse_qs, urljoin, urlsplit, urlunsplit
 
 from obstore.store import ObjectStore
 
+from frazil import __version__
 from frazil.credentials import AnyS3Credential, gcs_anonymous_credentials, s3_anonymous_credentials
 from frazil.errors import InvalidInputError, StorageError
 from frazil.lazy import dataclass, lazy_modules
@@ -23,7 +24,6 @@ from frazil.storage.connections import (
 )
 from frazil.storage.interface import StorageSettings
 from frazil.storage.store_config import S3Options
-from frazil.version import __version__
 
 if TYPE_CHECKING:
     from urllib import error as http_errors

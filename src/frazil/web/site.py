@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from frazil import __version__
 from frazil.errors import InvalidInputError
-from frazil.version import __version__
 from frazil.web.answers import ArrayPage, Explorer
 from frazil.web.array_page import render_array, render_changed, render_values
 from frazil.web.html import Html, address, link, show, tag
