@@ -122,9 +122,6 @@ def _names(array: ArrayData) -> list[str | None]:
     return [None] * len(array.shape) if names is None else list(names)
 
 
-# Extents
-
-
 def check_extents(path: str, array: ArrayData, key: str) -> Problems:
     """Check that the extents of an array's manifests lie in its grid and don't overlap."""
     grid = tuple((0, each.num_chunks) for each in array.shape)

@@ -6,7 +6,6 @@ from frazil.lazy import load_lazily
 
 if TYPE_CHECKING:
     from frazil.storage.clients import set_max_concurrent_requests as set_max_concurrent_requests
-    from frazil.storage.conditional import probe_conditional_writes as probe_conditional_writes
     from frazil.storage.constructors import Storage as Storage
     from frazil.storage.constructors import azure_storage as azure_storage
     from frazil.storage.constructors import gcs_storage as gcs_storage
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from frazil.storage.local import LocalStorage as LocalStorage
     from frazil.storage.memory import MemoryStorage as MemoryStorage
     from frazil.storage.object_store import ObjectStorage as ObjectStorage
+    from frazil.storage.object_store import probe_conditional_writes as probe_conditional_writes
     from frazil.storage.store_config import AnyObjectStoreConfig as AnyObjectStoreConfig
     from frazil.storage.store_config import ChecksumAlgorithm as ChecksumAlgorithm
     from frazil.storage.store_config import ChunkType as ChunkType
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
 # Module of each public name. The imports above declare the same names for type checkers.
 _HOMES = {
     "clients": "set_max_concurrent_requests",
-    "conditional": "probe_conditional_writes",
     "constructors": (
         "azure_storage gcs_storage hf_storage http_storage in_memory_storage "
         "local_filesystem_storage r2_storage redirect_storage s3_object_store_storage "
@@ -62,7 +61,7 @@ _HOMES = {
     ),
     "local": "LocalStorage",
     "memory": "MemoryStorage",
-    "object_store": "ObjectStorage",
+    "object_store": "ObjectStorage probe_conditional_writes",
     "store_config": (
         "AnyObjectStoreConfig ChecksumAlgorithm ChunkType ObjectStoreConfig S3Options "
         "azure_store gcs_store http_store local_filesystem_store s3_store"

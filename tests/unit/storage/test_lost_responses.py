@@ -7,13 +7,13 @@ import pytest
 
 from frazil.errors import ObjectExistsError, StorageError, ThrottledError
 from frazil.storage.clients import Diagnosis, Failure
-from frazil.storage.conditional import Found, find_write_id, pause_seconds, resolve_write
 from frazil.storage.interface import (
     StorageRetriesSettings,
     StorageSettings,
     Version,
     resolve_settings,
 )
+from frazil.storage.object_store import Found, find_write_id, pause_seconds, resolve_write
 
 SETTINGS = resolve_settings(StorageSettings(retries=StorageRetriesSettings(3, 1, 10)))
 WRITTEN, SEEN = Version("written"), Version("seen")
