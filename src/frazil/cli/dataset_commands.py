@@ -14,11 +14,11 @@ from frazil.errors import AlreadyExistsError, InvalidInputError
 from frazil.lazy import lazy_modules
 
 if TYPE_CHECKING:
-    from frazil.datasets import backfill_branch, cycle, drift, events, template, validation
+    from frazil.datasets import backfill_branch, cycle, publication, template, validation
 else:
-    backfill_branch, cycle, events, drift, template, validation = lazy_modules(
-        "frazil.datasets.backfill_branch", "frazil.datasets.cycle", "frazil.datasets.events",
-        "frazil.datasets.drift", "frazil.datasets.template", "frazil.datasets.validation",
+    backfill_branch, cycle, publication, template, validation = lazy_modules(
+        "frazil.datasets.backfill_branch", "frazil.datasets.cycle", "frazil.datasets.publication",
+        "frazil.datasets.template", "frazil.datasets.validation",
     )  # fmt: skip
 
 Dataset = Annotated[Path, argument(metavar="DATASET", help="The declaration, dataset.toml.")]
@@ -58,7 +58,7 @@ def plan(dataset: Dataset, *, output: Output) -> None:
     --------
     frazil plan dataset.toml
     """
-    _answer(drift.plan(dataset), output)
+    _answer(validation.plan(dataset), output)
 
 
 def run(
@@ -209,7 +209,7 @@ def _answer(report: Any, output: Output) -> None:
 
 def _start_log(is_wanted: bool) -> None:
     if is_wanted:
-        events.log_as_json()
+        publication.log_as_json()
 
 
 def _parse_deadline(text: str) -> datetime:

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from frazil.datasets.dataset_file import load as load
     from frazil.datasets.declaration import Declaration as Declaration
     from frazil.datasets.declaration import DeclarationError as DeclarationError
-    from frazil.datasets.drift import PlanReport as PlanReport
-    from frazil.datasets.drift import plan as plan
     from frazil.datasets.template import make_template as make_template
+    from frazil.datasets.validation import PlanReport as PlanReport
     from frazil.datasets.validation import StatusReport as StatusReport
     from frazil.datasets.validation import ValidationReport as ValidationReport
+    from frazil.datasets.validation import plan as plan
     from frazil.datasets.validation import status as status
     from frazil.datasets.validation import validate as validate
 
@@ -27,9 +27,8 @@ _HOMES = {
     "cycle": "follow run RunReport",
     "dataset_file": "load",
     "declaration": "Declaration DeclarationError",
-    "drift": "plan PlanReport",
     "template": "make_template",
-    "validation": "status StatusReport validate ValidationReport",
+    "validation": "plan PlanReport status StatusReport validate ValidationReport",
 }
 
 __all__ = sorted(" ".join(_HOMES.values()).split())

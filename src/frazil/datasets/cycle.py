@@ -17,7 +17,6 @@ import zarr
 from frazil import stac
 from frazil.datasets.dataset_file import load
 from frazil.datasets.declaration import Declaration
-from frazil.datasets.events import notify
 from frazil.datasets.guards import (
     Version,
     Violation,
@@ -29,7 +28,7 @@ from frazil.datasets.guards import (
     show_moment,
 )
 from frazil.datasets.opened_dataset import Opened, list_patterns
-from frazil.datasets.publication import auditing, new_run_id, publish
+from frazil.datasets.publication import auditing, new_run_id, notify, publish
 from frazil.datasets.steps import in_utc
 from frazil.display import Item, Listed, Table
 from frazil.errors import (

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from frazil.datasets import load
-from frazil.datasets.events import JsonFormatter, notify
 from frazil.datasets.opened_dataset import AwsProfile, TemporaryS3, find_credential, find_token
+from frazil.datasets.publication import JsonFormatter, notify
 from frazil.errors import PermissionDeniedError, SetupError
 
 
