@@ -17,8 +17,7 @@ from frazil.format.ids import NodeId, SnapshotId
 from frazil.format.manifest import ChunkKind, ChunkTable, InlineRef, VirtualRef, concatenate
 from frazil.format.metadata import to_datetime
 from frazil.format.snapshot import Node
-from frazil.overview.decoding import Decoding
-from frazil.overview.nodes import Axis, find_axes, normalize, read_metadata
+from frazil.overview.nodes import Axis, Decoding, find_axes, normalize, read_metadata
 from frazil.overview.preview import (
     MOST_SAMPLE_CHUNKS,
     READ_ERRORS,

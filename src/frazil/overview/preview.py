@@ -17,8 +17,18 @@ from numpy.typing import NDArray
 from frazil.display import show_bytes
 from frazil.errors import IcechunkError, InvalidInputError
 from frazil.format.snapshot import Node
-from frazil.overview.decoding import NUMBERS, Decoding, spell_times, trim_times
-from frazil.overview.nodes import Axis, choose_axes, find_axes, find_curved, is_projected, normalize
+from frazil.overview.nodes import (
+    NUMBERS,
+    Axis,
+    Decoding,
+    choose_axes,
+    find_axes,
+    find_curved,
+    is_projected,
+    normalize,
+    spell_times,
+    trim_times,
+)
 from frazil.repository.session import Session
 
 MOST_SAMPLE_CHUNKS = 16

@@ -12,7 +12,7 @@ from hypothesis.extra import numpy as hnp
 from xarray.backends.zarr import FillValueCoder
 
 from frazil.errors import InvalidInputError
-from frazil.overview.decoding import Decoding
+from frazil.overview.nodes import Decoding
 
 TYPES = ("i1", "u1", "i2", ">i2", "u2", "i4", "u4", "i8", "f4", ">f4", "f8")
 
