@@ -47,12 +47,7 @@ from frazil.spark.ingestion.ingest_plan import (
     read_existing,
 )
 from frazil.spark.ingestion.ingest_plan import refuse as refuse_problems
-from frazil.spark.ingestion.ingest_report import (
-    IngestReport,
-    describe,
-    finish,
-    with_quarantined,
-)
+from frazil.spark.ingestion.ingest_report import IngestReport, describe, finish, with_quarantined
 from frazil.spark.ingestion.ingest_tasks import OpenedSources, check_session, open_sources, refuse
 from frazil.spark.ingestion.ledger import (
     WHOLE_TREE,
@@ -67,12 +62,7 @@ from frazil.spark.ingestion.ledger import (
     subtract,
     write_ledger,
 )
-from frazil.spark.ingestion.native_write import (
-    Written,
-    find_native,
-    plan_tasks,
-    write_natives,
-)
+from frazil.spark.ingestion.native_write import Written, find_native, plan_tasks, write_natives
 from frazil.spark.ingestion.source_data import (
     BadFile,
     ParsedSource,
@@ -98,12 +88,7 @@ from frazil.spark.ingestion.target_arrays import (
 )
 from frazil.spark.job import DataFrame, Job, SparkSession
 from frazil.spark.regions import LEAST_TASK_BYTES, configured_rules
-from frazil.spark.transaction import (
-    AnyRepository,
-    Run,
-    find_repository,
-    running,
-)
+from frazil.spark.transaction import AnyRepository, Run, find_repository, running
 from frazil.tables.statistics import find_analysable
 from frazil.virtual.combine_plan import Treatment, create_group, join
 from frazil.virtual.combine_sources import ERA, choose_rivals, split_eras
@@ -742,11 +727,7 @@ def ingest_batches(repo: AnyRepository, **options: Any) -> Callable[[DataFrame, 
 
 
 def _run(
-    run: Run,
-    repository: Repository,
-    files: pa.Table,
-    reading: Reading,
-    options: Options,
+    run: Run, repository: Repository, files: pa.Table, reading: Reading, options: Options
 ) -> IngestReport:
     session = repository.readonly_session(options.branch)
     ledger = read_ledger(session.store)
