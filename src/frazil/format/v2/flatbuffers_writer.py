@@ -619,13 +619,6 @@ class Writer:
             ragged.scatter(block, starts[:-1] + 4, pieces.buffer, pieces.starts, pieces.lengths)
         return self.prepend(block) - starts[:-1]
 
-    def struct_vector(self, rows: Bytes, alignment: int = 4) -> int:
-        """Write one vector of structs, the rows of a matrix."""
-        count = np.array([len(rows)], "<u4").view(np.uint8)
-        # The items must be aligned, not the count before them.
-        self._align_behind(rows.size, alignment)
-        return self.prepend(np.concatenate([count, rows.ravel()]))
-
     def link_vector(self, places: Integers) -> int:
         """Write one vector of offsets to these positions."""
         if places.size > ROWS_AT_ONCE:

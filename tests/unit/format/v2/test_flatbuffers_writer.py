@@ -46,18 +46,6 @@ def test_wide_numbers_are_aligned_whatever_lies_behind_them(before: int) -> None
     assert [table.field(3, "") % 4 for table in tables] == [0, 0, 0]
 
 
-@pytest.mark.parametrize("before", range(9))
-def test_structs_of_a_vector_are_aligned_behind_its_count(before: int) -> None:
-    writer = Writer("file")
-    writer.prepend(bytes(before), 1)
-    vector = writer.struct_vector(rows([struct.pack("<QQ", 1, 2)] * 2, 16), 8)
-
-    (table,) = read_tables(writer, one(writer.table(Link(0, one(vector)))))
-
-    start, count = table.buffer.vector(table.buffer.follow(table.field(0, "")), 16)
-    assert (start % 8, count) == (0, 2)
-
-
 def test_tables_of_one_call_share_a_vtable_and_lie_at_equal_distances() -> None:
     writer = Writer("file")
     places = writer.tables(4, Number(0, numbers([1, 2, 3, 4], "<u4")))
