@@ -138,3 +138,15 @@ def read_officially(repo: frazil.Repository, path: Path) -> xr.Dataset:
 def _access(repo: frazil.Repository) -> Mapping[str, Any]:
     config = frazil.Repository.open(repo.storage).config
     return dict.fromkeys(config.virtual_chunk_containers or {}, LocalFileSystemAccess)
+
+
+def join(*parts: xr.Dataset) -> xr.Dataset:
+    """Datasets that follow each other."""
+    return xr.concat(parts, "time", data_vars="minimal")
+
+
+def assert_holds(repo: frazil.Repository, expected: xr.Dataset) -> None:
+    """The values of all variables, in Frazil and in the official library."""
+    for found in (read(repo), read_officially(repo, Path(str(repo.storage.path)))):  # type: ignore[attr-defined]
+        for name, array in expected.data_vars.items():
+            xr.testing.assert_equal(found[name].drop_attrs(), array.drop_attrs())

@@ -25,8 +25,10 @@ from frazil.virtual import (
 )
 from tests.archives.files import (
     DAYS,
+    assert_holds,
     create,
     ingest,
+    join,
     make,
     make_tiff,
     read,
@@ -47,17 +49,6 @@ def repo(tmp_path: Path) -> frazil.Repository:
 @pytest.fixture
 def files(tmp_path: Path) -> Path:
     return tmp_path / "files"
-
-
-def join(*parts: xr.Dataset) -> xr.Dataset:
-    return xr.concat(parts, "time", data_vars="minimal")
-
-
-def assert_holds(repo: frazil.Repository, expected: xr.Dataset) -> None:
-    """The values of all variables, in Frazil and in the official library."""
-    for found in (read(repo), read_officially(repo, Path(str(repo.storage.path)))):  # type: ignore[attr-defined]
-        for name, array in expected.data_vars.items():
-            xr.testing.assert_equal(found[name].drop_attrs(), array.drop_attrs())
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -1,9 +1,11 @@
 """Which file is taken for a place, and how much of a repository an append changes."""
 
 import os
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import netCDF4
 import numpy as np
 import pytest
 import xarray as xr
@@ -11,7 +13,8 @@ import zarr
 
 import frazil
 from frazil.errors import InvalidInputError, InvalidSourcesError
-from tests.archives.files import DAYS, create, ingest, make, read, save
+from frazil.virtual.combine_plan import ProblemKind
+from tests.archives.files import DAYS, assert_holds, create, ingest, join, make, read, save
 
 
 @pytest.fixture
@@ -338,3 +341,130 @@ def test_a_dimension_without_a_variable_and_a_file_of_groups_alone_make_no_array
     make("t", 4, 2).to_netcdf(files / "groups.nc", group="science", engine="netcdf4")
     with pytest.raises(InvalidSourcesError, match=r"no file has arrays[\s\S]*science"):
         ingest(create(files.parent / "other"), files / "groups.nc", append_dim="time", mode=mode)
+
+
+@pytest.mark.parametrize("mode", ["auto", "native"])
+@pytest.mark.parametrize("dtype", ["f4", "i2"])
+def test_files_of_other_fill_values_are_read_with_their_own(
+    repo: frazil.Repository, files: Path, mode: str, dtype: str
+) -> None:
+    days = []
+    for at, fill in enumerate([-9999, -1, -9999, -32768]):
+        day = make("t", at, 1).round()
+        day["t"][0, 0, : at + 1] = np.nan
+        days.append(day)
+        save(day, files / f"{at}.nc", {"_FillValue": np.dtype(dtype).type(fill), "dtype": dtype})
+        if at > 1:
+            ingest(repo, files, append_dim="time", mode=mode)
+
+    assert_holds(repo, join(*days))
+
+
+def test_floats_beside_packed_integers_keep_their_missing_values(
+    repo: frazil.Repository, files: Path
+) -> None:
+    days = [make("t", at, 1).round() for at in range(2)]
+    for at, day in enumerate(days):
+        day["t"][0, 0, :3] = np.nan
+        packed = {"_FillValue": np.int16(-9999), "dtype": "i2", "scale_factor": 0.5}
+        save(day, files / f"{at}.nc", packed if at else {"_FillValue": np.float32(-9999)})
+
+    ingest(repo, files, append_dim="time")
+
+    assert_holds(repo, join(*days))
+
+
+def test_a_value_that_is_the_fill_value_of_others_is_named(
+    repo: frazil.Repository, files: Path
+) -> None:
+    for at, fill in enumerate([-9999, -9999, -1]):
+        day = make("t", at, 1)
+        day["t"][0, 0, 0] = -9999 if at == 2 else 0
+        save(day, files / f"{at}.nc", {"_FillValue": np.float32(fill)})
+
+    with pytest.raises(InvalidInputError, match=r"t of file://.*2\.nc: .*fill value -9999"):
+        ingest(repo, files, append_dim="time")
+
+
+@pytest.mark.parametrize("mode", ["auto", "native", "virtual"])
+def test_coordinates_that_differ_in_their_last_digits_are_one(
+    tmp_path: Path, files: Path, mode: str
+) -> None:
+    whole = make("t", 0, 2, ny=32).assign_coords(y=np.arange(32) * 0.1)
+    for at in range(2):
+        for row in range(2):
+            tile = whole.isel(time=[at], y=slice(16 * row, 16 * row + 16))
+            y = tile["y"].values * (1 + at * 1e-14)
+            save(tile.assign_coords(y=y.astype("f4") if at and row else y), files / f"{at}{row}.nc")
+    repo = create(tmp_path / "tiles")
+    report = ingest(repo, files, append_dim=["time", "y"], mode=mode)
+    assert_holds(repo, whole)
+    assert any(each.kind is ProblemKind.ROUNDED for each in report.notes)
+
+    repo = create(tmp_path / "days")
+    ingest(repo, f"{files}/?0.nc", append_dim="time", mode=mode)
+    assert_holds(repo, whole.isel(y=slice(0, 16)))
+
+
+def test_files_with_another_coordinate_of_a_dimension_are_refused(
+    repo: frazil.Repository, files: Path
+) -> None:
+    save(make("t", 0, 1), files / "0.nc")
+    save(make("t", 1, 1).isel(y=slice(None, None, -1)), files / "1.nc")
+
+    with pytest.raises(InvalidSourcesError, match="its values are not those of"):
+        ingest(repo, files, append_dim="time")
+
+
+def test_times_of_two_calendars_and_unsigned_ones_are_in_order(
+    repo: frazil.Repository, files: Path
+) -> None:
+    def write(at: int, dtype: str, number: int, attributes: dict[str, str]) -> None:
+        files.mkdir(exist_ok=True)
+        with netCDF4.Dataset(files / f"{at}.nc", "w") as file:
+            file.createDimension("time", 1)
+            file.createDimension("x", 600)
+            file.createVariable("time", dtype, ("time",)).setncatts(attributes)
+            file["time"].set_auto_maskandscale(False)
+            file["time"][:] = number
+            file.createVariable("t", "f4", ("time", "x"), chunksizes=(1, 600))[:] = at
+
+    hours = {"units": "hours since 2020-01-01", "_Unsigned": "true"}
+    for at, number in enumerate([0, 96, 192 - 256]):
+        write(at, "i1", number, hours)
+    days = {"units": "days since 0001-01-01", "calendar": "proleptic_gregorian"}
+    write(3, "f8", (DAYS[12].to_pydatetime() - datetime(1, 1, 1)).days, days)
+
+    ingest(repo, files, append_dim="time")
+
+    found = read(repo)
+    assert (found["time"].values == DAYS[[0, 4, 8, 12]].values).all()
+    assert found["t"].values[:, 0].tolist() == [0, 1, 2, 3]
+
+
+def test_strings_are_coordinates_of_a_dimension(repo: frazil.Repository, files: Path) -> None:
+    files.mkdir()
+    parts = []
+    for at in range(2):
+        values = np.random.default_rng(at).normal(size=(2, 400))
+        part = xr.Dataset({"t": (("station", "x"), values)}, {"station": [f"{at}a", f"{at}é"]})
+        part.to_netcdf(files / f"{at}.nc", encoding={"t": {"chunksizes": (1, 400)}})
+        parts.append(part)
+
+    ingest(repo, files, append_dim="station")
+
+    assert_holds(repo, xr.concat(parts, "station"))
+
+
+def test_links_are_followed_and_one_that_leads_to_its_own_folder_is_not(
+    repo: frazil.Repository, files: Path
+) -> None:
+    days = [make("t", at, 1) for at in range(2)]
+    save(days[0], files / "in" / "0.nc")
+    (files / "1.nc").symlink_to(save(days[1], files.parent / "elsewhere" / "1.nc"))
+    (files / "in" / "loop").symlink_to(files / "in")
+    (files / "in" / "top").symlink_to(files)
+    (files / "gone.nc").symlink_to(files / "nothing.nc")
+
+    assert len(ingest(repo, files, append_dim="time").files) == 2
+    assert_holds(repo, join(*days))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from frazil.virtual.combine_plan import Axis, Problem, ProblemKind, Run
 from frazil.virtual.source import ArrayHeader, SourceHeader, is_time
-from frazil.virtual.time_units import show_region, show_step, show_values
+from frazil.virtual.time_units import read_missing, show_region, show_step, show_values
 
 # A jump is a gap if at least half a step is missing, so that months may differ in length.
 _GAP_IN_STEPS = 1.5
@@ -308,8 +308,16 @@ def compare_meaning(contributors: Contributors) -> Iterator[Problem]:
             contributors,
             ProblemKind.ENCODING,
             name,
-            lambda each, name=name: each.attributes.get(name, _ABSENT),  # type: ignore[misc]
+            lambda each, name=name: _state(each, name),  # type: ignore[misc]
         )
+
+
+def _state(array: ArrayHeader, name: str) -> Any:
+    """Return an attribute; a fill value of floats, which is stored as Xarray encodes it, as number."""
+    found = array.attributes.get(name, _ABSENT)
+    if name == "_FillValue" and isinstance(found, str) and found != _ABSENT:
+        return next(iter(read_missing(array, name)), found)
+    return found
 
 
 def compare_storage(contributors: Contributors) -> Iterator[Problem]:
@@ -337,13 +345,14 @@ def storage_key(header: ArrayHeader) -> str:
 
 
 def find_obstacles(contributors: Contributors) -> Iterator[Problem]:
-    """Report arrays whose bytes can't be referenced."""
-    groups: defaultdict[str, list[str]] = defaultdict(list)
+    """Report arrays whose bytes can't be referenced, and those that can't be read at all."""
+    groups: defaultdict[tuple[str, bool], list[str]] = defaultdict(list)
     for name, header in contributors:
         if header.obstacle is not None:
-            groups[header.obstacle].append(name)
-    for obstacle, names in groups.items():
-        yield Problem(ProblemKind.UNREACHABLE, contributors[0][1].name, obstacle, tuple(names))
+            groups[header.obstacle, "codecs" in header.metadata].append(name)
+    for (obstacle, is_readable), names in groups.items():
+        kind = ProblemKind.UNREACHABLE if is_readable else ProblemKind.UNREADABLE
+        yield Problem(kind, contributors[0][1].name, obstacle, tuple(names))
 
 
 def are_equal(one: NDArray[Any], other: NDArray[Any]) -> bool:
@@ -418,9 +427,11 @@ def _read_index(
         values += [] if found is None else [found]
         strangers += [header.name] if found is None else []
     if strangers:
+        calendar = first.attributes.get("calendar")
         text = (
             f"its values can't be given as {first.metadata['data_type']} in the units "
-            f"{first.attributes.get('units')!r} of {headers[0].name}"
+            f"{first.attributes.get('units')!r}{f' ({calendar})' if calendar else ''} of "
+            f"{headers[0].name}"
         )
         return None, [Problem(ProblemKind.COORDINATE, dim, text, tuple(strangers))]
     return values, []
@@ -450,8 +461,7 @@ def find_values(header: SourceHeader, dim: str) -> NDArray[Any] | None:
     array = header.arrays.get(dim)
     if array is None or not array.is_index or array.values is None:
         return None
-    values = array.values
-    return values.astype(str) if values.dtype.kind in "OT" else values
+    return _text_or_values(array) if array.values.dtype.kind in "OT" else array.values
 
 
 def _comparable(array: ArrayHeader, first: ArrayHeader) -> NDArray[Any] | None:
@@ -472,7 +482,10 @@ def _comparable(array: ArrayHeader, first: ArrayHeader) -> NDArray[Any] | None:
 
 def _text_or_values(array: ArrayHeader) -> NDArray[Any] | None:
     values = array.values
-    return values.astype(str) if values is not None and values.dtype.kind in "OTS" else values
+    if values is not None and values.dtype.kind == "T":
+        # NumPy casts strings of variable length to those of a given length only.
+        values = values.astype(object)
+    return values.astype(str) if values is not None and values.dtype.kind in "OS" else values
 
 
 def _compare_other_dims(headers: Sequence[SourceHeader], along: Sequence[str]) -> Iterator[Problem]:

@@ -50,9 +50,11 @@ class ProblemKind(StrEnum):
     ENCODING = "encoding"
     RAGGED = "ragged chunks"
     UNREACHABLE = "unreachable bytes"
+    UNREADABLE = "unreadable"
     VALUES = "values"
     NOT_COMPARED = "not compared"
     SUPERSEDED = "superseded"
+    ROUNDED = "rounded"
 
     @property
     def severity(self) -> Severity:
@@ -65,6 +67,7 @@ _SEVERITIES = {
     ProblemKind.MISSING: Severity.NOTES,
     ProblemKind.NOT_COMPARED: Severity.NOTES,
     ProblemKind.SUPERSEDED: Severity.NOTES,
+    ProblemKind.ROUNDED: Severity.NOTES,
     ProblemKind.DATA_TYPE: Severity.REENCODES,
     ProblemKind.CODECS: Severity.REENCODES,
     ProblemKind.CHUNKS: Severity.REENCODES,

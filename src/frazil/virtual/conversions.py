@@ -2,6 +2,7 @@
 
 import base64
 import struct
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, Self
@@ -11,12 +12,12 @@ from numpy.typing import NDArray
 
 from frazil.display import list_known
 from frazil.errors import InvalidInputError
-from frazil.virtual.source import ArrayHeader, SourceHeader, find_bounds
+from frazil.virtual.source import ArrayHeader, SourceHeader, find_bounds, is_time
 
 _SCALE = ("scale_factor", "add_offset")
 _MISSING = ("_FillValue", "missing_value")
 _PACKED = frozenset((*_SCALE, *_MISSING, "_Unsigned"))
-PACKED_DIFFERENTLY = "scale and offset differ between files"
+PACKED_DIFFERENTLY = "scale, offset or fill values differ between files"
 _TRIED_PACKINGS = 4
 _PROVABLE_BYTES = 2
 """Maximum size of integers that are all tried when packings are compared."""
@@ -33,11 +34,17 @@ class Packing:
     missing: tuple[float, ...]
     is_unsigned: bool
 
-    @classmethod
-    def of(cls, array: ArrayHeader, *, is_forced: bool = False) -> Self | None:
-        """Return the packing of an array, or None if its values are not packed.
+    def __str__(self) -> str:
+        if self.is_plain_float:
+            missing = f"fill value {self.missing[0]:g}" if self.missing else "no fill value"
+            return f"{np.dtype(self.dtype).name} with {missing}"
+        return f"{np.dtype(self.dtype).name} with scale {self.scale:g} and offset {self.offset:g}"
 
-        If forced, numbers that are not packed have a packing as well, of scale 1 and offset 0.
+    @classmethod
+    def of(cls, array: ArrayHeader) -> Self | None:
+        """Return the packing of an array, or None if its values are no numbers.
+
+        Numbers that are not packed have scale 1 and offset 0.
         """
         attributes = array.attributes
         try:
@@ -47,12 +54,17 @@ class Packing:
             )
         except (TypeError, ValueError):
             return None
-        is_packed = is_forced or any(name in attributes for name in _SCALE)
-        if dtype.kind not in "iuf" or not is_packed:
+        if dtype.kind not in "iuf":
             return None
         missing = [each for name in _MISSING for each in _numbers(attributes.get(name))]
         is_unsigned = str(attributes.get("_Unsigned", "")).lower() == "true"
-        return cls(dtype.str, scale, offset, tuple(missing), is_unsigned and dtype.kind == "i")
+        is_unsigned = is_unsigned and dtype.kind == "i"
+        return cls(dtype.str, scale, offset, tuple(dict.fromkeys(missing)), is_unsigned)
+
+    @property
+    def is_plain_float(self) -> bool:
+        """Return whether values are floats without scale and offset."""
+        return np.dtype(self.dtype).kind == "f" and (self.scale, self.offset) == (1, 0)
 
     def decode(self, values: NDArray[Any]) -> NDArray[np.float64]:
         """Return the values in their units, NaN where they are missing."""
@@ -71,11 +83,17 @@ class Packing:
         return decoded
 
     def encode(self, values: NDArray[np.float64]) -> NDArray[Any] | None:
-        """Return the integers of values, the first fill value where they are NaN; None if one lacks.
+        """Return the numbers of values, the first fill value where they are NaN; None if one lacks.
 
         Integers are the nearest ones, so that they stand for values of this packing alone exactly.
         """
         dtype = np.dtype(self.dtype)
+        if self.is_plain_float:
+            floats: NDArray[Any] = values.astype(dtype)
+            if np.isin(floats, np.array(self.missing, dtype)).any():
+                return None
+            floats[np.isnan(floats)] = self.missing[0] if self.missing else np.nan
+            return floats
         wide = np.dtype(f"u{dtype.itemsize}") if self.is_unsigned else dtype
         is_missing = np.isnan(values)
         if is_missing.any() and not self.missing:
@@ -114,26 +132,29 @@ class Repacking:
     attributes: Mapping[str, Any]
     fill_value: Any
 
+    @classmethod
+    def of(cls, array: ArrayHeader) -> Self | None:
+        """Return the packing of an array as one for others."""
+        packing = Packing.of(array)
+        attributes = {name: each for name, each in array.attributes.items() if name in _PACKED}
+        return None if packing is None else cls(packing, attributes, array.metadata["fill_value"])
+
     def apply(self, array: ArrayHeader) -> ArrayHeader:
         """Return an array as if it were stored with this packing."""
-        packing = Packing.of(array, is_forced=True)
-        if packing is None or packing == self.packing:
-            return array
+        packing = Packing.of(array)
         others = {name: each for name, each in array.attributes.items() if name not in _PACKED}
-        metadata = {
-            **array.metadata,
+        metadata = {**array.metadata, "attributes": {**others, **self.attributes}}
+        if packing is None or packing == self.packing:
+            return replace(array, metadata=metadata)
+        metadata |= {
             "data_type": np.dtype(self.packing.dtype).name,
             "fill_value": self.fill_value,
             "codecs": _PLAIN_CODECS,
-            "attributes": {**others, **self.attributes},
         }
         values = array.values
         if values is not None:
             values = Repacked(packing, self.packing).decode(values)
-        text = (
-            f"{PACKED_DIFFERENTLY}: repacked exactly as {metadata['data_type']} with scale "
-            f"{self.packing.scale:g} and offset {self.packing.offset:g}"
-        )
+        text = f"{PACKED_DIFFERENTLY}: repacked exactly as {self.packing}"
         obstacle = None if values is not None else text
         return replace(array, metadata=metadata, values=values, obstacle=obstacle)
 
@@ -155,8 +176,8 @@ class Repacked:
         found = self.target.encode(self.packing.decode(values))
         if found is None:
             raise InvalidInputError(
-                f"invalid values: they are not integers with scale {self.target.scale:g} and offset "
-                f"{self.target.offset:g}"
+                f"invalid values: {self.target} can't hold them; convert={{…: lambda values: values}} "
+                "decodes them, and missing ones become NaN"
             )
         return found
 
@@ -169,24 +190,41 @@ def plan_packings(
     It is None for arrays to decode to float64, because no integers hold all their values. Arrays that
     are in the repository keep their packing if it holds the values of the sources.
     """
-    packed = {
-        name
-        for header in headers
-        for name, array in header.arrays.items()
-        if any(each in array.attributes for each in _SCALE)
-    }
+    by_name: dict[str, list[ArrayHeader]] = {}
+    for header in headers:
+        for name, array in header.arrays.items():
+            by_name.setdefault(name, []).append(array)
     found: dict[str, Repacking | None] = {}
-    for name in sorted(packed):
-        having = [header.arrays[name] for header in headers if name in header.arrays]
-        packings = {Packing.of(each, is_forced=True): each for each in reversed(having)}
+    for name, having in sorted(by_name.items()):
         before = there.get(name)
+        everywhere = having if before is None else [*having, before]
+        if not _differ(everywhere, having if before and is_decoded(before) else everywhere):
+            continue
+        arrays = {Packing.of(each): each for each in reversed(everywhere)}
+        packings = {each: array for each, array in arrays.items() if each is not None}
+        if len(packings) < len(arrays):
+            continue
         if before is not None and is_decoded(before):
             found[name] = None
-        elif before is not None:
-            packings |= {Packing.of(before, is_forced=True): before}
-        if name not in found and len(packings) > 1:
-            found[name] = _choose_packing(packings, before)
+            continue
+        usual = Counter(map(Packing.of, having)).most_common(1)[0][0]
+        found[name] = _choose_packing(packings, Packing.of(before) if before else None, usual)
     return found
+
+
+def _differ(arrays: Sequence[ArrayHeader], typed: Sequence[ArrayHeader]) -> bool:
+    """Return whether arrays are packed differently, or state missing values differently.
+
+    Without a scale, those of `typed` must have one type. Times are converted by their units.
+    """
+    first, types = arrays[0], {str(each.metadata.get("data_type")) for each in typed}
+    stated = [first.attributes.get(name) for name in _PACKED]
+    is_stated = all([e.attributes.get(name) for name in _PACKED] == stated for e in arrays)
+    if any(name in each.attributes for each in arrays for name in _SCALE):
+        return not is_stated or len(types) > 1
+    # Integers of 64 bits are more exact than what they would be decoded to.
+    is_exact = len(types) == 1 and not types & {"int64", "uint64"}
+    return not is_stated and is_exact and not is_time(first.attributes)
 
 
 def is_decoded(array: ArrayHeader) -> bool:
@@ -195,27 +233,26 @@ def is_decoded(array: ArrayHeader) -> bool:
 
 
 def _choose_packing(
-    packings: Mapping[Packing | None, ArrayHeader], there: ArrayHeader | None = None
+    packings: Mapping[Packing, ArrayHeader], there: Packing | None, usual: Packing | None
 ) -> Repacking | None:
-    """Return a packing whose integers hold all values of the others exactly, or None."""
-    given = [each for each in packings if each is not None]
-    if len(given) < len(packings):
-        return None
+    """Return a packing that holds all values of the others exactly, or None.
+
+    Floats keep the fill value that is there, or the usual one: a value that equals it fails the ingest.
+    """
+    if all(each.is_plain_float for each in packings) and len({e.dtype for e in packings}) == 1:
+        return Repacking.of(packings[there or usual or next(iter(packings))])
     # No other packing has integers for all values of the finest one.
-    scale = min(abs(each.scale) for each in given)
-    finest = [each for each in given if abs(each.scale) == scale][:_TRIED_PACKINGS]
-    own = finest if there is None else [Packing.of(there, is_forced=True)]
-    for packing in own:
-        if packing is not None and _holds_all(packing, given):
-            array = packings[packing]
-            attributes = {name: each for name, each in array.attributes.items() if name in _PACKED}
-            return Repacking(packing, attributes, array.metadata["fill_value"])
-    is_missing = any(each.missing for each in given)
+    scale = min(abs(each.scale) for each in packings)
+    finest = [each for each in packings if abs(each.scale) == scale][:_TRIED_PACKINGS]
+    for packing in finest if there is None else [there]:
+        if _holds_all(packing, packings):
+            return Repacking.of(packings[packing])
+    is_missing = any(each.missing for each in packings)
     fill = int(np.iinfo(np.int32).min)
     for packing in finest if there is None else ():
         missing = (float(fill),) if is_missing else ()
         wide = Packing(np.dtype("i4").str, packing.scale, packing.offset, missing, False)
-        if _holds_all(wide, given):
+        if _holds_all(wide, packings):
             stated: dict[str, Any] = dict(zip(_SCALE, (wide.scale, wide.offset), strict=True))
             stated |= {"_FillValue": fill} if is_missing else {}
             return Repacking(wide, stated, fill if is_missing else 0)
@@ -251,9 +288,9 @@ def repack_arrays(header: SourceHeader, packings: Mapping[str, Repacking | None]
 
 def find_decoder(array: ArrayHeader, repacking: Repacking | None) -> Packing | Repacked | None:
     """Return what decodes the values of a file; None if they are taken as they are."""
+    packing = Packing.of(array)
     if repacking is None:
-        return Packing.of(array)
-    packing = Packing.of(array, is_forced=True)
+        return packing
     is_same = packing is None or packing == repacking.packing
     return None if is_same or packing is None else Repacked(packing, repacking.packing)
 
@@ -663,7 +700,7 @@ def find_converted(
     helpers = {*header.coordinates, *find_bounds(header.arrays)}
     for name, array in header.arrays.items():
         own = tuple(conversions.get(name, ()))
-        packing = Packing.of(array, is_forced=True)
+        packing = Packing.of(array)
         if own and (array.is_index or packing is None):
             what = "the coordinate of a dimension" if array.is_index else "no array of numbers"
             raise InvalidInputError(f"invalid convert of {name!r}: it is {what}")

@@ -414,7 +414,11 @@ class GribFile:
         has_codec = find_spec("gribberish") is not None
         for name, each in self.variables.items():
             obstacle = each.conflict or _find_obstacle(each, has_codec)
-            arrays[name] = ArrayHeader(name, self._describe(each), None, obstacle)
+            metadata = self._describe(each)
+            if each.conflict:
+                # Without codecs an array can't be read, and the file is left out or refused.
+                metadata = {n: e for n, e in metadata.items() if n not in ("codecs", "data_type")}
+            arrays[name] = ArrayHeader(name, metadata, None, obstacle)
             axes = len(each.dims) + len(each.grid.dims)
             references[name] = no_references(axes) if obstacle else self._refer(each)
         return FoundGroup(self.attributes, arrays, references, ())

@@ -36,6 +36,7 @@ from frazil.virtual.source_formats import (
     SourceStores,
     escape_url,
     find_unread_bounds,
+    first_line,
     is_loaded,
     without_codec_warnings,
 )
@@ -727,9 +728,7 @@ def read_hdf5(
         raise
     except BaseException as error:
         # HDF5 raises many kinds of errors for a damaged file.
-        raise InvalidInputError(
-            f"{url} can't be parsed as hdf5: {type(error).__name__}: {error}"
-        ) from error
+        raise InvalidInputError(f"{url} can't be parsed as hdf5: {first_line(error)}") from error
 
 
 __all__ = ["NotReadable", "read_hdf5"]

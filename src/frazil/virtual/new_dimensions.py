@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from frazil.errors import InvalidInputError
 from frazil.virtual.combine_axes import are_equal, find_values
-from frazil.virtual.source import ArrayHeader, ReferenceColumns, Source, SourceHeader
+from frazil.virtual.combine_plan import Problem, ProblemKind
+from frazil.virtual.source import ArrayHeader, ReferenceColumns, Source, SourceHeader, is_time
 from frazil.virtual.source_formats import FoundGroup
 
 TIME_UNITS = "seconds since 1970-01-01"
@@ -26,6 +27,7 @@ _EPOCH = np.datetime64("1970-01-01T00:00:00", "us")
 _TIME_ATTRIBUTES = {
     "standard_name": "time", "units": TIME_UNITS, "calendar": "proleptic_gregorian"
 }  # fmt: skip
+_MISSING = ("_FillValue", "missing_value")
 _STRING_DTYPE = "string"
 _BYTES = {"name": "bytes", "configuration": {"endian": "little"}}
 _STRINGS = {"name": "vlen-utf8"}
@@ -174,6 +176,7 @@ def add_dimensions(
     """
     given = coords or {}
     lacking: list[str] = []
+    source = _with_unsigned(source, dims)
     arrays = dict(source.arrays)
     for dim in dims:
         length = source.dims.get(dim)
@@ -196,6 +199,35 @@ def add_dimensions(
     return Source(replace(source.header, arrays=arrays), references)
 
 
+def _with_unsigned(source: Source, dims: Sequence[str]) -> Source:
+    """Return the source with coordinates of a type that has the order of their values."""
+    arrays, references = dict(source.arrays), dict(source.references)
+    for dim in dims:
+        own = arrays.get(dim)
+        is_unsigned = own is not None and str(own.attributes.get("_Unsigned")).lower() == "true"
+        if own is None or own.values is None or own.values.dtype.kind != "i" or not is_unsigned:
+            continue
+        dtype = np.dtype(f"u{own.values.dtype.itemsize}")
+        attributes = {
+            name: each % (1 << 8 * dtype.itemsize)
+            if isinstance(each, int) and name in _MISSING
+            else each
+            for name, each in own.attributes.items()
+            if name != "_Unsigned"
+        }
+        stored = {
+            "data_type": dtype.name,
+            "fill_value": 0,
+            "codecs": [_BYTES],
+            "attributes": attributes,
+        }
+        arrays[dim] = replace(
+            own, metadata={**own.metadata, **stored}, values=own.values.astype(dtype)
+        )
+        references.pop(dim, None)
+    return Source(replace(source.header, arrays=arrays), references)
+
+
 def _find_index(
     source: Source, dim: str, length: int | None, given: Coordinate | None
 ) -> ArrayHeader | None:
@@ -206,6 +238,9 @@ def _find_index(
     if own is not None and not own.dims and own.values is not None:
         shape = {"shape": [1], "dimension_names": [dim], "chunk_grid": _regular([1])}
         return replace(own, metadata={**own.metadata, **shape}, values=own.values.reshape(1))
+    if own is not None and len(own.dims) == 2 and own.dims[0] == dim and own.values is not None:
+        texts = _join_characters(own.values)
+        return None if texts is None else make_index(dim, texts, len(texts))
     times = source.arrays.get(_WRF_TIMES)
     if own is None and length is not None and times is not None and times.dims[:1] == (dim,):
         return _read_wrf_times(times, dim)
@@ -216,9 +251,8 @@ def _read_wrf_times(times: ArrayHeader, dim: str) -> ArrayHeader | None:
     """Return the times that WRF writes as text, one character an element."""
     if times.values is None:
         return None
-    if times.values.ndim == 2:
-        texts = [b"".join(row).decode("ascii", "replace") for row in times.values.astype("S1")]
-    else:
+    texts = _join_characters(times.values)
+    if texts is None:
         texts = [each.decode() if isinstance(each, bytes) else str(each) for each in times.values]
     for format in _WRF_TIME_FORMATS:
         try:
@@ -227,6 +261,13 @@ def _read_wrf_times(times: ArrayHeader, dim: str) -> ArrayHeader | None:
             continue
         return make_index(dim, found, len(found))
     return None
+
+
+def _join_characters(values: NDArray[Any]) -> list[str] | None:
+    """Return the texts of an array of one character an element, or None for another array."""
+    if values.ndim != 2 or values.dtype.kind not in "SU":
+        return None
+    return [b"".join(row).decode("utf-8", "replace").rstrip("\0 ") for row in values.astype("S1")]
 
 
 def make_index(dim: str, value: object, length: int | None = None) -> ArrayHeader:
@@ -469,6 +510,9 @@ def spread_differing(
     spread: dict[str, str] = {}
     for name, first in loaded.items():
         having = [each for each in headers if name in each.arrays]
+        # A dimension has one coordinate: files with another one are refused.
+        if first.is_index:
+            continue
         if any(set(dims) & set(each.arrays[name].dims) for each in having) or len(having) < 2:
             continue
         there = existing.arrays.get(name) if existing is not None else None
@@ -511,3 +555,65 @@ def _spread(header: SourceHeader, dims: Mapping[str, str]) -> SourceHeader:
         if name in arrays and dim in header.dims:
             arrays[name] = add_axis(arrays[name], dim, header.dims[dim])
     return replace(header, arrays=arrays)
+
+
+_NOISE = 1e-3, 1e-6
+"""Parts of a step and of the largest number by which numbers for one coordinate may differ."""
+_STORED = ("data_type", "fill_value", "codecs")
+
+
+def align_coordinates(
+    headers: Sequence[SourceHeader], existing: SourceHeader | None
+) -> tuple[list[SourceHeader], list[Problem]]:
+    """Return the sources with one number for each coordinate, and a note of those that differed.
+
+    Coordinates of one grid that were computed in different ways differ in their last digits. Those of
+    the repository are taken, or those of the first source.
+    """
+    grids: dict[str, tuple[ArrayHeader, NDArray[Any]]] = {}
+    aligned: dict[tuple[str, str, bytes], NDArray[Any] | None] = {}
+    noted: dict[str, list[str]] = {}
+    found = []
+    for header in headers if existing is None else [existing, *headers]:
+        changed: dict[str, ArrayHeader] = {}
+        for name, array in header.arrays.items():
+            own = array.values
+            if (
+                own is None
+                or own.dtype.kind != "f"
+                or not array.is_index
+                or is_time(array.attributes)
+            ):
+                continue
+            first, grid = grids.setdefault(name, (array, np.unique(own)))
+            key = (name, own.dtype.str, own.tobytes())
+            if key in aligned:
+                values = aligned[key]
+            else:
+                values = aligned[key] = _align(own, grid)
+                grids[name] = (first, np.union1d(grid, own if values is None else values))
+            if values is not None:
+                stored = {each: first.metadata[each] for each in _STORED}
+                changed[name] = replace(array, metadata={**array.metadata, **stored}, values=values)
+                noted.setdefault(name, []).append(header.name)
+        found.append(replace(header, arrays={**header.arrays, **changed}) if changed else header)
+    text = "its values differ from those of others in their last digits, and those are taken"
+    return found[len(found) - len(headers) :], [
+        Problem(ProblemKind.ROUNDED, name, text, tuple(files)) for name, files in noted.items()
+    ]
+
+
+def _align(own: NDArray[Any], grid: NDArray[Any]) -> NDArray[Any] | None:
+    """Return values with the numbers of a grid where they are close; None if they stay as they are."""
+    steps = np.abs(np.diff(own.astype(np.float64)))
+    if not len(steps) or not np.all(np.isfinite(own)) or not np.all(np.isfinite(grid)):
+        return None
+    at = np.clip(np.searchsorted(grid, own), 1, max(1, len(grid) - 1))
+    before, after = grid[at - 1], grid[np.minimum(at, len(grid) - 1)]
+    nearest = np.where(np.abs(own - before) <= np.abs(after - own), before, after)
+    noise = min(_NOISE[0] * steps.min(), _NOISE[1] * np.abs(own).max())
+    is_close = np.abs(nearest.astype(np.float64) - own) <= noise
+    found = np.where(is_close, nearest, own).astype(grid.dtype)
+    is_exact = is_close | (found == own)
+    is_same = own.dtype == grid.dtype and np.array_equal(found, own)
+    return None if is_same or not np.all(is_exact) else found

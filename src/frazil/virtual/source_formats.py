@@ -162,8 +162,15 @@ def get_format(name: str) -> Format:
     raise InvalidInputError(f"{name!r} is no format of sources; known are {_names()}")
 
 
+def first_line(error: BaseException) -> str:
+    """Return the first line of what a parser says of a file, with the class of the error."""
+    return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
+
+
 def recognise_file(location: str, head: bytes) -> Format:
-    """Return the format of a file; raise InvalidInputError if it is unknown."""
+    """Return the format of a file; raise InvalidInputError if it is unknown or the file is empty."""
+    if not head:
+        raise InvalidInputError(f"{location} is empty")
     for each in FORMATS:
         if each.recognises(head):
             return each

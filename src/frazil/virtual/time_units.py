@@ -20,6 +20,8 @@ from frazil.virtual.source import ArrayHeader, SourceHeader, find_bounds, is_tim
 
 _SAME_CALENDARS = {"gregorian": "standard", "365_day": "noleap", "366_day": "all_leap"}
 _GREGORIAN = frozenset({"standard", "proleptic_gregorian"})
+_SHARED_DATE = "days since 1582-10-15"
+"""First day on which both calendars agree."""
 _FINER_UNITS = {
     "hours": 3_600_000_000_000, "minutes": 60_000_000_000, "seconds": 1_000_000_000,
     "milliseconds": 1_000_000, "microseconds": 1_000, "nanoseconds": 1,
@@ -295,24 +297,29 @@ def _decode_ticks(values: NDArray[Any], clock: Clock, use_cftime: bool) -> list[
 
 def _shift(ticks: Ticks, old: Clock, new: Clock) -> Ticks | None:
     """Convert times to another reference date; return None for another calendar."""
+    if old.canonical_calendar != new.canonical_calendar:
+        return _shift_calendar(ticks, old, new)
     starts = _starts(old, new)
     if starts is None:
         return None
     before, after = starts
     is_plain = isinstance(before, np.datetime64)
-    if old.canonical_calendar != new.canonical_calendar:
-        # Both calendars agree from 1582 on, and times that fit into nanoseconds are later than that.
-        both = {old.canonical_calendar, new.canonical_calendar}
-        if not is_plain or both != _GREGORIAN or not _are_recent(ticks, before):
-            return None
     (moved,) = _differences(np.array([before], dtype=None if is_plain else object), after)
     return [None if each is None else each + moved for each in ticks]
 
 
-def _are_recent(ticks: Ticks, start: np.datetime64) -> bool:
-    origin = int(start.astype("M8[ns]").astype(np.int64))
-    limits = np.iinfo(np.int64)
-    return all(each is None or limits.min < each + origin < limits.max for each in ticks)
+def _shift_calendar(ticks: Ticks, old: Clock, new: Clock) -> Ticks | None:
+    """Convert times between calendars that agree from 1582 on, by a date that both have."""
+    if {old.canonical_calendar, new.canonical_calendar} != _GREGORIAN:
+        return None
+    moved = _shift([0], Clock(_SHARED_DATE, old.calendar), old)
+    back = _shift([0], Clock(_SHARED_DATE, new.calendar), new)
+    if moved is None or back is None or moved[0] is None or back[0] is None:
+        return None
+    since = [None if each is None else each - moved[0] for each in ticks]
+    if any(each is not None and each < 0 for each in since):
+        return None
+    return [None if each is None else each + back[0] for each in since]
 
 
 def _encode(ticks: Ticks, wanted: ArrayHeader, clock: Clock) -> NDArray[Any] | None:
@@ -333,7 +340,7 @@ def _encode(ticks: Ticks, wanted: ArrayHeader, clock: Clock) -> NDArray[Any] | N
     else:
         found = np.array([0.0 if each is None else each / step for each in ticks]).astype(dtype)
     if is_missing.any():
-        blanks = [n for name in _MISSING for n in _read_missing(wanted, name)]
+        blanks = [n for name in _MISSING for n in read_missing(wanted, name)]
         blanks += [np.nan] if dtype.kind == "f" else []
         if not blanks:
             return None
@@ -376,7 +383,7 @@ def _retype(array: ArrayHeader, clock: Clock, dtype: np.dtype[Any]) -> ArrayHead
 
 def _retype_missing(array: ArrayHeader, name: str, dtype: np.dtype[Any]) -> Any:
     """Convert a missing-value attribute to another type; return None if that has no such value."""
-    given, found = array.attributes[name], _read_missing(array, name)
+    given, found = array.attributes[name], read_missing(array, name)
     if dtype.kind == "f":
         is_packed = name == "_FillValue" and len(found) == 1
         return (
@@ -403,13 +410,13 @@ def _find_missing(array: ArrayHeader, values: NDArray[Any]) -> NDArray[np.bool_]
     if values.dtype.kind == "f":
         missing |= ~np.isfinite(values)
     for name in _MISSING:
-        for each in _read_missing(array, name):
+        for each in read_missing(array, name):
             with np.errstate(over="ignore"):
                 missing |= values == values.dtype.type(each)
     return missing
 
 
-def _read_missing(array: ArrayHeader, name: str) -> list[int | float]:
+def read_missing(array: ArrayHeader, name: str) -> list[int | float]:
     """Return the numbers that mark missing values; Xarray encodes those of floats in base64."""
     if name not in array.attributes:
         return []

@@ -49,6 +49,7 @@ from frazil.virtual.source_formats import (
     SourceStores,
     escape_url,
     find_unread_bounds,
+    first_line,
     is_loaded,
     key_url,
     load_values,
@@ -240,7 +241,7 @@ def parse_group(stores: SourceStores, url: str, format: Format, group: str) -> P
         # Parsers are third-party code and may raise anything for a file they don't support:
         # panics of a foreign runtime don't derive from Exception.
         raise InvalidInputError(
-            f"{url} can't be parsed as {format.name}: {type(error).__name__}: {error}"
+            f"{url} can't be parsed as {format.name}: {first_line(error)}"
         ) from error
     return ParsedGroup(store, tuple(store._group.groups))
 

@@ -1,6 +1,7 @@
 """Discover the source files to ingest: by name, by pattern, or below a prefix."""
 
 import contextlib
+import os
 import re
 from collections.abc import Container, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -198,9 +199,24 @@ def _list_below(stores: SourceStores, top: str, pattern: str | None = None) -> p
     """Return the files in a folder whose URLs match, with each Zarr hierarchy as one of them."""
     store, key = stores.resolve(top)
     base = top[: len(top) - len(key)]
+    is_local = isinstance(store, LocalStore)
+    with source_formats.reading(stores, top):
+        listed = _list_disk(f"/{key}") if is_local else _list_bucket(store, key)
+    if not len(listed):
+        return listed
+    urls = _join(pa.scalar(base, _TEXT), listed["source"].combine_chunks())
+    files = _join_hierarchies(listed.set_column(0, "source", urls), top)
+    # Not Python's engine: a million names are matched at once.
+    if pattern is not None:
+        files = files.filter(pc.match_substring_regex(files["source"], f"^(?:{pattern})$"))
+    return files.set_column(0, "source", _escape(files["source"].combine_chunks(), is_local))
+
+
+def _list_bucket(store: ObjectStore, key: str) -> pa.Table:
+    """Return the objects below a prefix, by their keys."""
     tables: list[pa.Table] = []
     waiting = [key]
-    with source_formats.reading(stores, top), ThreadPoolExecutor(_CONCURRENT_REQUESTS) as pool:
+    with ThreadPoolExecutor(_CONCURRENT_REQUESTS) as pool:
         while waiting:
             found = list(pool.map(lambda each: _list_folder(store, each), waiting))
             tables += [table for each, _ in found for table in each]
@@ -208,17 +224,9 @@ def _list_below(stores: SourceStores, top: str, pattern: str | None = None) -> p
     if not tables:
         return _FILES.empty_table()
     listed = pa.concat_tables(tables)
-    urls = _join(pa.scalar(base, _TEXT), listed["path"].cast(_TEXT))
-    is_local = top.startswith("file:")
-    # obstore invents ETags for local files, which other readers don't know.
-    etags = pa.nulls(len(urls), _TEXT) if is_local else listed["e_tag"].cast(_TEXT)
     mtimes = listed["last_modified"].cast(pa.timestamp("us", "UTC")).cast(pa.int64())
-    files = pa.table([urls, etags, listed["size"].cast(pa.int64()), mtimes], schema=_FILES)
-    files = _join_hierarchies(files, top)
-    # Not Python's engine: a million names are matched at once.
-    if pattern is not None:
-        files = files.filter(pc.match_substring_regex(files["source"], f"^(?:{pattern})$"))
-    return files.set_column(0, "source", _escape(files["source"].combine_chunks(), is_local))
+    columns = [listed["path"], listed["e_tag"], listed["size"], mtimes]
+    return pa.table(columns, _FILES.names).cast(_FILES)
 
 
 def _list_folder(store: ObjectStore, key: str) -> tuple[list[pa.Table], list[str]]:
@@ -226,11 +234,47 @@ def _list_folder(store: ObjectStore, key: str) -> tuple[list[pa.Table], list[str
     listed: list[pa.Table] = []
     for batch in obstore.list(store, prefix=key, chunk_size=_LISTED_AT_ONCE, return_arrow=True):
         listed.append(pa.table(batch))
-        if len(listed) == 2 and not isinstance(store, LocalStore):
+        if len(listed) == 2:
             inside = obstore.list_with_delimiter(store, prefix=key, return_arrow=True)
             if len(inside["common_prefixes"]) > 1:
                 return [pa.table(inside["objects"])], list(inside["common_prefixes"])
     return listed, []
+
+
+def _list_disk(top: str) -> pa.Table:
+    """Return the files below a folder of this machine, by their paths without the leading slash.
+
+    Links are followed, except for those that lead to a folder above them.
+    """
+    paths: list[str] = []
+    sizes: list[int] = []
+    times: list[int] = []
+    waiting: list[tuple[str, tuple[str, ...]]] = [(top, ())]
+    while waiting:
+        folder, above = waiting.pop()
+        with (
+            contextlib.suppress(FileNotFoundError, NotADirectoryError),
+            os.scandir(folder) as inside,
+        ):
+            for each in inside:
+                if each.is_dir() and not each.is_symlink():
+                    waiting.append((each.path, above))
+                elif each.is_dir():
+                    target, here = os.path.realpath(each.path), os.path.realpath(folder)
+                    # A link to a folder that it is in would be followed for ever.
+                    if not any(f"{path}/".startswith(f"{target}/") for path in (*above, here)):
+                        waiting.append((each.path, (*above, here, target)))
+                elif each.is_file():
+                    found = each.stat()
+                    paths.append(each.path[1:])
+                    sizes.append(found.st_size)
+                    times.append(found.st_mtime_ns // 1000)
+    try:
+        names = pa.array(paths, _TEXT)
+    except UnicodeEncodeError:
+        # Names that are no text are not found when they are opened, and reported as bad files.
+        names = pa.array([os.fsencode(e).decode("utf-8", "replace") for e in paths], _TEXT)
+    return pa.table([names, pa.nulls(len(paths), _TEXT), sizes, times], schema=_FILES)
 
 
 def _escape(urls: pa.Array, is_local: bool) -> pa.Array:

@@ -773,7 +773,10 @@ def _try(attempt: Attempt) -> IngestReport:
 
 
 def _refuse(bad: tuple[BadFile, ...], is_empty: bool) -> InvalidSourcesError:
-    lines = [f"{each.location}: {each.reason}" for each in bad[:_SHOWN_FILES]]
+    lines = [
+        f"{each.location}: {each.reason.removeprefix(each.location).lstrip()}"
+        for each in bad[:_SHOWN_FILES]
+    ]
     if len(bad) > _SHOWN_FILES:
         lines.append(f"and {len(bad) - _SHOWN_FILES} more files")
     head = "files can't be read; on_bad_file='skip' leaves them out"

@@ -55,7 +55,7 @@ from frazil.virtual.conversions import (
     repack_arrays,
     unpack_array,
 )
-from frazil.virtual.new_dimensions import make_index
+from frazil.virtual.new_dimensions import align_coordinates, make_index
 from frazil.virtual.source import ArrayHeader, FileVersion, SourceHeader
 from frazil.virtual.source_formats import without_codec_warnings
 from frazil.virtual.time_units import count_alike, show_region
@@ -382,9 +382,10 @@ def plan_ingest(
     """
     choice = choice or Choice()
     existing = target.existing
-    superseded: list[Problem] = []
+    headers, notes = align_coordinates(headers, existing)
     if on_overlap == "replace" and dims:
         headers, superseded = drop_superseded(headers, dims)
+        notes += superseded
     packings: dict[str, Repacking | None] = {}
     decoded: dict[str, Packing] = {}
     if choice.mode != "virtual":
@@ -405,7 +406,7 @@ def plan_ingest(
         expected=expected,
         is_static=target.is_static,
     )
-    plan = replace(plan, report=Report((*plan.report, *superseded)))
+    plan = replace(plan, report=Report((*plan.report, *notes)))
     places = {header.name: _place(plan, header.name) for header in headers}
     found = IngestPlan(
         plan,
@@ -447,7 +448,7 @@ def _decode_existing(
     decoded: dict[str, Packing] = {}
     arrays = dict(existing.arrays) if existing is not None else {}
     for name, repacking in packings.items():
-        packing = Packing.of(arrays[name], is_forced=True) if name in arrays else None
+        packing = Packing.of(arrays[name]) if name in arrays else None
         if repacking is not None or packing is None or is_decoded(arrays[name]):
             continue
         array = unpack_array(arrays[name])
@@ -624,7 +625,10 @@ def refuse(wrong: Sequence[Problem], choice: Choice) -> None:
                 "coords={…: from_path(…)}"
             )
         elif any(each.is_rivalry for each in wrong):
-            hint += ", and files that overlap each other are ingested one after the other"
+            hint += (
+                ", and files that overlap each other are ingested one after the other, one in each "
+                "ingest with on_bad_file='skip' and on_overlap='replace'"
+            )
         raise InvalidSourcesError(
             f"the sources can't be ingested as they are; {hint}:\n{Report(tuple(wrong))}",
             files=[file for file in files if not file.startswith(THE_REPOSITORY)],

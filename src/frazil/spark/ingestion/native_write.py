@@ -13,7 +13,7 @@ import numpy as np
 import zarr
 from numpy.typing import NDArray
 
-from frazil.errors import InvalidSourcesError
+from frazil.errors import InvalidInputError, InvalidSourcesError
 from frazil.format.manifest import ChunkKind
 from frazil.maintenance.reachability import pack
 from frazil.repository.context import SessionState
@@ -306,10 +306,15 @@ class OpenSources:
         decoder = self.sources[source].decoders.get(array)
         if decoder is None:
             values.read(array, box, target, place)
-        elif isinstance(decoder, ConvertedArray):
-            target[slices_of(place)] = self._convert(source, array, box, values, decoder)
-        else:
-            target[slices_of(place)] = decoder.decode(_read_raw(values, array, box, decoder.dtype))
+            return
+        try:
+            if isinstance(decoder, ConvertedArray):
+                found = self._convert(source, array, box, values, decoder)
+            else:
+                found = decoder.decode(_read_raw(values, array, box, decoder.dtype))
+        except InvalidInputError as error:
+            raise InvalidInputError(f"{array} of {source}: {error}") from error
+        target[slices_of(place)] = found
 
     def _convert(
         self, source: str, array: str, box: Box, values: Values, decoder: ConvertedArray
