@@ -13,8 +13,10 @@ import zarr
 
 import frazil
 from frazil.errors import InvalidInputError, InvalidSourcesError
+from frazil.virtual import from_path
 from frazil.virtual.combine_plan import ProblemKind
 from tests.archives.files import DAYS, assert_holds, create, ingest, join, make, read, save
+from tests.virtual.grib_files import make_message
 
 
 @pytest.fixture
@@ -468,3 +470,44 @@ def test_links_are_followed_and_one_that_leads_to_its_own_folder_is_not(
 
     assert len(ingest(repo, files, append_dim="time").files) == 2
     assert_holds(repo, join(*days))
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "text"),
+    [
+        ("take", ["u"], "invalid take 'u': the files have arrays t, time, x, y"),
+        ("group", "/_frazil/ledger", "'_frazil' has the ledger"),
+        ("coords", from_path(r"\d"), "invalid coords .* must be a dict"),
+        ("containers", ["file:///"], "invalid containers .* a list of virtual chunk containers"),
+    ],
+)
+def test_mistaken_options_are_refused(
+    repo: frazil.Repository, files: Path, option: str, value: Any, text: str
+) -> None:
+    save(make("t", 0, 1), files / "0.nc")
+
+    with pytest.raises(InvalidInputError, match=text):
+        ingest(repo, files, append_dim="time", **{option: value})
+
+
+@pytest.mark.parametrize("sources", ["", [None], 5])
+def test_mistaken_sources_are_refused(repo: frazil.Repository, sources: Any) -> None:
+    with pytest.raises(InvalidInputError, match="invalid source"):
+        ingest(repo, sources, append_dim="time")
+
+
+def test_messages_of_grib_for_one_place_leave_their_file_out(
+    repo: frazil.Repository, files: Path
+) -> None:
+    files.mkdir()
+    keys = {"shortName": "t", "typeOfLevel": "isobaricInhPa", "level": 500}
+    for day in (1, 2):
+        messages = [make_message(seed=s, dataDate=20200100 + day, **keys) for s in range(day)]
+        (files / f"{day}.grib2").write_bytes(b"".join(messages))
+
+    with pytest.raises(InvalidSourcesError, match=r"has a place that another message has taken"):
+        ingest(repo, files, append_dim="time")
+    report = ingest(repo, files, append_dim="time", on_bad_file="skip")
+
+    assert left_out(report) == ["2.grib2"]
+    assert read(repo).sizes["time"] == 1

@@ -80,9 +80,20 @@ _URI_COLUMNS = ("source", "uri", "url", "path")
 def list_names(sources: Sources) -> list[SourceName | SourceFile]:
     """Return the names of sources, which may be the rows of a DataFrame."""
     if isinstance(sources, str | PathLike):
-        return [sources]
+        sources = [sources]
     if isinstance(sources, Iterable):
-        return list(sources)
+        given = list(sources)
+        for each in given:
+            if not isinstance(each, str | PathLike | SourceFile) or each == "":
+                raise InvalidInputError(
+                    f"invalid source {each!r}: expected a path, a URL or a pattern"
+                )
+        return given
+    if not hasattr(sources, "columns"):
+        raise InvalidInputError(
+            f"invalid sources {sources!r}: expected a path, a URL, a pattern, several of them, or a "
+            "DataFrame"
+        )
     named = sources.select(_find_column(sources.columns)).dropna()
     names: list[SourceName | SourceFile] = named.toArrow().column(0).to_pylist()
     return names

@@ -654,7 +654,8 @@ def ingest(
     refuse_mistyped(append_dim=append_dim, group=group, chunks=chunks, encoding=encoding)
     refuse_mistyped(
         source_group=source.source_group, skip=source.skip, load=source.load,
-        take=source.take, rename=source.rename, convert=source.convert,
+        take=source.take, rename=source.rename, convert=source.convert, coords=coords,
+        containers=source.containers,
     )  # fmt: skip
     conversions = as_conversions(source.convert or {})
     wanted = as_checks(checks)

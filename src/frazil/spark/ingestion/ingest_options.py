@@ -16,7 +16,7 @@ from frazil.display import list_known
 from frazil.errors import InvalidInputError
 from frazil.spark.audit import AnyCheck
 from frazil.spark.checks import SamplesEqualSource
-from frazil.spark.ingestion.ledger import WHOLE_TREE
+from frazil.spark.ingestion.ledger import RESERVED, WHOLE_TREE
 from frazil.spark.ingestion.source_data import (
     Eras,
     OnBadFile,
@@ -26,6 +26,7 @@ from frazil.spark.ingestion.source_data import (
 )
 from frazil.virtual.combine_axes import suggest_coordinate
 from frazil.virtual.combine_plan import join
+from frazil.virtual.containers import VirtualChunkContainer
 from frazil.virtual.conversions import EVERY_VARIABLE
 from frazil.virtual.source import ArrayHeader, SourceHeader
 
@@ -345,7 +346,15 @@ _SHAPES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
         lambda value: value is None or _is_name(value) or _are_dims(value),
         "the name of a dimension, a list of names, or None for a single file",
     ),
-    "group": (lambda value: isinstance(value, str), "the path of a group"),
+    "group": (
+        lambda value: isinstance(value, str) and value.strip("/").partition("/")[0] != RESERVED,
+        f"the path of a group, and {RESERVED!r} has the ledger",
+    ),
+    "coords": (_maps_names, "a dict of from_path(…), from_attribute(…) or functions by dimension"),
+    "containers": (
+        lambda value: all(isinstance(each, VirtualChunkContainer) for each in value),
+        "a list of virtual chunk containers",
+    ),
     "source_group": (lambda value: isinstance(value, str), "the path of a group"),
     "skip": _NAMES,
     "load": _NAMES,
@@ -426,6 +435,12 @@ def refuse_unknown_names(
     for names, _ in inside:
         _refuse_same_names([each for each in names if each not in reading.skip], reading.rename)
     headers = [each.header for each in sources]
+    taken = {reading.rename.get(name, name) for name in arrays}
+    # Some files may lack some of the variables to take, and all files none of them.
+    if reading.take and not taken & set(reading.take):
+        existing = read_existing()
+        if existing is None or not existing.arrays.keys() & set(reading.take):
+            refuse_unnamed("take", reading.take, sorted(taken), "arrays")
     arrays = dict.fromkeys(name for each in headers for name in each.arrays)
     dims = dict.fromkeys(dim for each in headers for dim in each.dims)
     # A coordinate without a dimension of its name has its own error message.

@@ -28,7 +28,9 @@ def find_group(store: object, path: str) -> zarr.Group | None:
         return None
 
 
-PATH = "_frazil/ledger"
+RESERVED = "_frazil"
+"""Group of the repository that jobs keep their own arrays in."""
+PATH = f"{RESERVED}/ledger"
 _CHUNK_ROWS = 8192
 _COLUMNS: Mapping[str, Any] = {
     "source": str, "group": str, "etag": str, "size": "int64", "mtime": "int64",
