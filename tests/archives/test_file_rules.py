@@ -15,7 +15,17 @@ import frazil
 from frazil.errors import InvalidInputError, InvalidSourcesError
 from frazil.virtual import from_path
 from frazil.virtual.combine_plan import ProblemKind
-from tests.archives.files import DAYS, assert_holds, create, ingest, join, make, read, save
+from tests.archives.files import (
+    DAYS,
+    assert_holds,
+    create,
+    ingest,
+    join,
+    make,
+    make_tiff,
+    read,
+    save,
+)
 from tests.virtual.grib_files import make_message
 
 
@@ -511,3 +521,20 @@ def test_messages_of_grib_for_one_place_leave_their_file_out(
 
     assert left_out(report) == ["2.grib2"]
     assert read(repo).sizes["time"] == 1
+
+
+def test_images_of_another_reference_system_are_refused(
+    repo: frazil.Repository, files: Path
+) -> None:
+    files.mkdir()
+    image = np.random.default_rng(1).normal(0, 1, (16, 20)).astype("f4")
+    for row, epsg in enumerate([32633, 32634]):
+        place = (500_000.0, 4_000_000.0 - 160 * row)
+        data = make_tiff(image, corner=place, step=10, epsg=epsg, rows=8)
+        (files / f"{row}.tif").write_bytes(data)
+
+    with pytest.raises(InvalidSourcesError, match="longitude_of_central_meridian is 21"):
+        ingest(repo, files, append_dim=["y", "x"])
+    ingest(repo, files / "0.tif", append_dim=["y", "x"])
+    with pytest.raises(InvalidSourcesError, match="projected_type is 32634, and 32633"):
+        ingest(repo, files, append_dim=["y", "x"])

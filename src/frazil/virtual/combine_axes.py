@@ -258,6 +258,7 @@ CF_ENCODING = (
     "dtype", "flag_values", "flag_masks", "flag_meanings", "frazil_convert",
 )  # fmt: skip
 """Attributes that define the meaning of stored values."""
+_REFERENCE_SYSTEMS = frozenset({"grid_mapping_name", "spatial_ref", "crs_wkt"})
 _ABSENT = "none"
 
 
@@ -303,13 +304,29 @@ def compare_meaning(contributors: Contributors) -> Iterator[Problem]:
     yield from compare(
         contributors, ProblemKind.DATA_TYPE, "data type", lambda each: each.metadata["data_type"]
     )
-    for name in CF_ENCODING:
+    for name in (*CF_ENCODING, *_find_parameters(contributors)):
         yield from compare(
             contributors,
             ProblemKind.ENCODING,
             name,
             lambda each, name=name: _state(each, name),  # type: ignore[misc]
         )
+
+
+def _find_parameters(contributors: Contributors) -> list[str]:
+    """Return the attributes of a grid mapping that define its coordinate reference system.
+
+    They are its name and numbers; its texts, which differ between writers, only without these.
+    """
+    if not any(each.attributes.keys() & _REFERENCE_SYSTEMS for _, each in contributors):
+        return []
+    stated = {name: value for _, each in contributors for name, value in each.attributes.items()}
+    numbers = [
+        name
+        for name, value in stated.items()
+        if not isinstance(value, str) and name not in (*CF_ENCODING, "raster_type")
+    ]
+    return [*(["grid_mapping_name"] if numbers else sorted(_REFERENCE_SYSTEMS)), *numbers]
 
 
 def _state(array: ArrayHeader, name: str) -> Any:

@@ -301,7 +301,12 @@ class EvenStrips:
 def _parse_tiff(make_parser: Any, stores: SourceStores, url: str) -> ManifestStore:
     try:
         parsed: ManifestStore = make_parser()(url, stores)
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
+        if "Endian()" in str(error):
+            raise InvalidInputError(
+                f"{url} has several bands in each block, which virtual-tiff can't describe for this "
+                "version of zarr: write it with blocks of one band (INTERLEAVE=BAND)"
+            ) from error
         if "rows per strip" not in str(error):
             raise
         parser = importlib.import_module("virtual_tiff.parser")
