@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import obstore
@@ -82,7 +83,7 @@ def list_names(sources: Sources) -> list[SourceName | SourceFile]:
     if isinstance(sources, str | PathLike):
         sources = [sources]
     if isinstance(sources, Iterable):
-        given = list(sources)
+        given: list[Any] = list(sources)
         for each in given:
             if not isinstance(each, str | PathLike | SourceFile) or each == "":
                 raise InvalidInputError(
