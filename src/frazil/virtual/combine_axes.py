@@ -362,11 +362,13 @@ def storage_key(header: ArrayHeader) -> str:
 
 
 def find_obstacles(contributors: Contributors) -> Iterator[Problem]:
-    """Report arrays whose bytes can't be referenced, and those that can't be read at all."""
+    """Report arrays whose bytes can't be referenced, and those that can be read in other files only."""
     groups: defaultdict[tuple[str, bool], list[str]] = defaultdict(list)
+    is_known = any("codecs" in header.metadata for _, header in contributors)
     for name, header in contributors:
         if header.obstacle is not None:
-            groups[header.obstacle, "codecs" in header.metadata].append(name)
+            is_readable = "codecs" in header.metadata or not is_known
+            groups[header.obstacle, is_readable].append(name)
     for (obstacle, is_readable), names in groups.items():
         kind = ProblemKind.UNREACHABLE if is_readable else ProblemKind.UNREADABLE
         yield Problem(kind, contributors[0][1].name, obstacle, tuple(names))
