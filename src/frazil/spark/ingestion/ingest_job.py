@@ -550,7 +550,7 @@ _TRIES = 5
 """Maximum attempts after concurrent commits."""
 _ROUNDS = 10
 """Maximum attempts after leaving files out."""
-_SHOWN_FILES = 20
+_SHOWN = 20
 
 
 @verb(job=Job, source_options=SourceOptions)
@@ -651,14 +651,12 @@ def ingest(
         on_bad_file=source.on_bad_file,
         on_failed_check=source.on_failed_check,
     )
-    refuse_mistyped(append_dim=append_dim, group=group, chunks=chunks, encoding=encoding)
     refuse_mistyped(
-        source_group=source.source_group, skip=source.skip, load=source.load,
-        take=source.take, rename=source.rename, convert=source.convert, coords=coords,
-        containers=source.containers,
+        append_dim=append_dim, group=group, chunks=chunks, encoding=encoding, coords=coords,
+        source_group=source.source_group, skip=source.skip, load=source.load, take=source.take,
+        rename=source.rename, convert=source.convert, containers=source.containers,
     )  # fmt: skip
     conversions = as_conversions(source.convert or {})
-    wanted = as_checks(checks)
     dims = (append_dim,) if isinstance(append_dim, str) else tuple(append_dim or ())
     options = Options(
         branch=branch,
@@ -671,7 +669,7 @@ def ingest(
         mode=mode,
         message=message,
         dry_run=dry_run,
-        checks=wanted,
+        checks=as_checks(checks),
         encoding_options=EncodingOptions(dict(chunks or {}), dict(encoding or {})),
         region=region,
         statistics=statistics,
@@ -689,10 +687,9 @@ def ingest(
     with running("ingest", repository.storage, job, spark) as run:
         names = list_names(sources)
         run.job.inputs += [str(getattr(each, "location", each)) for each in names[:100]]
-        options = replace(options, tops=find_tops(names))
         is_frame = not isinstance(sources, str | PathLike | Iterable)
         files = discover(names, reading.open_stores(), are_announced=is_frame)
-        return _run(run, repository, files, reading, options)
+        return _run(run, repository, files, reading, replace(options, tops=find_tops(names)))
 
 
 def ingest_batches(repo: AnyRepository, **options: Any) -> Callable[[DataFrame, int], None]:
@@ -774,12 +771,9 @@ def _try(attempt: Attempt) -> IngestReport:
 
 
 def _refuse(bad: tuple[BadFile, ...], is_empty: bool) -> InvalidSourcesError:
-    lines = [
-        f"{each.location}: {each.reason.removeprefix(each.location).lstrip()}"
-        for each in bad[:_SHOWN_FILES]
-    ]
-    if len(bad) > _SHOWN_FILES:
-        lines.append(f"and {len(bad) - _SHOWN_FILES} more files")
+    lines = [f"{e.location}: {e.reason.removeprefix(e.location).lstrip()}" for e in bad[:_SHOWN]]
+    if len(bad) > _SHOWN:
+        lines.append(f"and {len(bad) - _SHOWN} more files")
     head = "files can't be read; on_bad_file='skip' leaves them out"
     return InvalidSourcesError(
         "\n".join([f"{'no file has arrays to ingest' if is_empty else head}:", *lines]),
