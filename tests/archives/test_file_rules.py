@@ -538,3 +538,18 @@ def test_images_of_another_reference_system_are_refused(
     ingest(repo, files / "0.tif", append_dim=["y", "x"])
     with pytest.raises(InvalidSourcesError, match="projected_type is 32634, and 32633"):
         ingest(repo, files, append_dim=["y", "x"])
+
+
+@pytest.mark.parametrize("mode", ["auto", "native", "virtual"])
+def test_the_fill_values_of_zarr_v2_are_missing_values(
+    repo: frazil.Repository, files: Path, mode: str
+) -> None:
+    days = [make("t", at, 1) for at in range(2)]
+    for at, day in enumerate(days):
+        day["t"][0, 0, :3] = np.nan
+        encoding = {"t": {"_FillValue": np.float32(-9999), "chunks": (1, 8, 36)}}
+        day.to_zarr(files / f"{at}.zarr", zarr_format=2, consolidated=False, encoding=encoding)
+
+    ingest(repo, files, append_dim="time", mode=mode)
+
+    assert_holds(repo, join(*days))

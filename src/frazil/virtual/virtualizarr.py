@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import h5py
 import numpy as np
+import obstore
 import xarray as xr
 import zarr
 from numpy.typing import NDArray
@@ -36,12 +37,13 @@ from frazil.virtual.combine_plan import (
     set_references,
 )
 from frazil.virtual.containers import VirtualChunkContainer, normalize_location
-from frazil.virtual.hdf5 import is_dimension_only, name_phony_dims
+from frazil.virtual.hdf5 import encode_fill_value, is_dimension_only, name_phony_dims
 from frazil.virtual.source import ArrayHeader, ReferenceColumns, no_references
 from frazil.virtual.source_formats import (
     HDF5,
     INTERRUPTIONS,
     TIFF,
+    ZARR,
     Credentials,
     Format,
     FoundGroup,
@@ -368,7 +370,26 @@ def read_group(
         )
     sizes = {} if format.is_folder else {escape_url(url): size_bytes}
     with without_codec_warnings():
-        return _describe(parse_group(stores, url, format, group), loading, sizes)
+        found = _describe(parse_group(stores, url, format, group), loading, sizes)
+    return _mask_filled(stores, f"{url.rstrip('/')}/{group}", found) if format == ZARR else found
+
+
+def _mask_filled(stores: SourceStores, url: str, found: FoundGroup) -> FoundGroup:
+    """Return arrays of Zarr V2 with fill values as attributes: in V3, Xarray masks only these."""
+    arrays = dict(found.arrays)
+    for name, array in found.arrays.items():
+        store, key = stores.resolve(f"{url.rstrip('/')}/{name}/.zarray")
+        try:
+            stored = json.loads(bytes(obstore.get(store, key).bytes()))
+        except FileNotFoundError:
+            return found
+        fill, kind = array.metadata.get("fill_value"), str(array.metadata.get("data_type"))
+        is_number = isinstance(fill, int | float) and kind.startswith(("int", "uint", "float"))
+        if stored.get("fill_value") is None or not is_number or array.is_index:
+            continue
+        attributes = {"_FillValue": encode_fill_value(fill, np.dtype(kind)), **array.attributes}
+        arrays[name] = replace(array, metadata={**array.metadata, "attributes": attributes})
+    return replace(found, arrays=arrays)
 
 
 def _describe(parsed: ParsedGroup, loading: Loading, sizes: Mapping[str, int]) -> FoundGroup:

@@ -52,6 +52,11 @@ SHAPES: list[tuple[Shape, dict[str, Any]]] = [
     ),
     (rules.test_the_newest_of_files_for_one_place_replaces_the_others, {"mode": "auto"}),
     (
+        rules.test_files_of_other_fill_values_are_read_with_their_own,
+        {"mode": "auto", "dtype": "f4"},
+    ),
+    (rules.test_coordinates_that_differ_in_their_last_digits_are_one, {"mode": "virtual"}),
+    (
         rules.test_files_of_other_encodings_are_ingested_into_groups_of_their_own,
         {"mode": "auto", "batches": [(0, 3), (3, 6)]},
     ),
