@@ -52,7 +52,7 @@ def test_the_wheel_says_what_it_is(wheel: Path) -> None:
     assert reported["Requires-Python"] == ">=3.11"
     assert set(reported.get_all("Provides-Extra", [])) == {
         "spark", "cluster", "connect", "virtual", "grib", "geo", "web", "xarray", "dask", "all",
-        "datasets", "demo",
+        "datasets", "demo", "observe",
     }  # fmt: skip
     assert not any("icechunk" in each for each in reported.get_all("Requires-Dist", []))
     assert "# Frazil" in reported.get_payload()

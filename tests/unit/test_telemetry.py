@@ -157,6 +157,8 @@ zarr.create_array(session.store, name="a", data=numpy.arange(3), dimension_names
 session.commit("a")
 frazil.rechunk(repo, "a", [1])
 print({"frazil.telemetry", "frazil.stac", "opentelemetry", "openlineage", "pystac"} & set(sys.modules))
+sys.modules["pystac"] = sys.modules["opentelemetry"] = sys.modules["openlineage"] = None
+import frazil.datasets.cycle
 """
     done = subprocess.run(
         [sys.executable, "-c", code, str(tmp_path / "r")],

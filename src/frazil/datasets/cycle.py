@@ -14,7 +14,6 @@ from typing import Any, Literal
 import numpy as np
 import zarr
 
-from frazil import stac
 from frazil.datasets.dataset_file import load
 from frazil.datasets.declaration import Declaration
 from frazil.datasets.guards import (
@@ -46,6 +45,7 @@ from frazil.spark.arrays.derive import DeriveReport, derive
 from frazil.spark.ingestion.discovery import SourceFile, tabulate
 from frazil.spark.ingestion.ingest_report import IngestReport
 from frazil.spark.ingestion.ledger import subtract, write_ledger
+from frazil.spark.ingestion.source_data import BadFile
 from frazil.spark.job import Job
 from frazil.spark.maintenance.gc_review import MaintenanceReport
 from frazil.spark.maintenance.spark_gc import MaintenancePolicy, maintain
@@ -249,6 +249,9 @@ class Cycle:
                 self.left_out |= dict.fromkeys(blamed, shorten(error.message))
                 continue
             self.left_out |= {each.location: shorten(each.reason) for each in report.bad}
+            if self._leave_out_rivals(kept, base, report.bad):
+                repository.reset_branch(audit, base.snapshot_id)
+                continue
             self.left_out |= {
                 each.source: "; ".join(finding.message for finding in each.findings)
                 for each in report.quarantined
@@ -265,6 +268,29 @@ class Cycle:
             self._leave_out(violations)
             repository.reset_branch(audit, base.snapshot_id)
         raise RefusedError(["guards left out files in each of too many rounds"])
+
+    def _leave_out_rivals(
+        self, files: Sequence[SourceFile], base: Version, bad: Iterable[BadFile]
+    ) -> bool:
+        """Leave out both of two new files for one place that differ: either may be the right one.
+
+        Of copies, and of a file that was published before and one that was not, the first was taken.
+        """
+        if self.opened.declaration.guards.duplicates == "replace":
+            return False
+        known, found = {each.location: each for each in files}, False
+        for each in bad:
+            rival = each.rival
+            if rival is None or rival not in known or base.ledger.find(base.group, [rival])[0] >= 0:
+                continue
+            if not self.opened.are_copies(known[each.location], known[rival]):
+                found = True
+                for one, other in ((each.location, rival), (rival, each.location)):
+                    self.left_out[one] = (
+                        f"it differs from {other}, which is for the same place: remove one of them, "
+                        "or declare duplicates = 'replace' to take the newest"
+                    )
+        return found
 
     def _leave_out(self, violations: Sequence[Violation]) -> None:
         for each in violations:
@@ -464,6 +490,8 @@ def describe_in_stac(opened: Opened, folder: str) -> list[str]:
     declaration = opened.declaration
     name = declaration.repository.partition("?")[0].rstrip("/").rpartition("/")[2]
     try:
+        from frazil import stac  # noqa: PLC0415 (pystac is optional)
+
         collection: Any = stac.describe(
             opened.repository, name, branch=declaration.branch, groups=[f"/{declaration.group}"]
         )

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import xarray as xr
 from numpy.typing import NDArray
+from xarray.coding.times import decode_cf_datetime
 
 from frazil.datasets.declaration import Declaration
 from frazil.datasets.steps import in_utc
@@ -128,9 +128,9 @@ def _find_moments(values: NDArray[Any], attributes: dict[str, Any]) -> tuple[dat
     units = attributes.get("units")
     if not isinstance(units, str) or " since " not in units or values.dtype.kind not in "iuf":
         return None
-    own = {key: attributes[key] for key in ("units", "calendar") if key in attributes}
     try:
-        decoded = xr.decode_cf(xr.Dataset({"x": ("x", values, own)}))["x"].values
+        # Not by a Dataset, for which xarray imports dask.
+        decoded = decode_cf_datetime(values, units, attributes.get("calendar"))
     except ValueError:
         return None
     if decoded.dtype.kind != "M" or np.any(np.isnat(decoded)):

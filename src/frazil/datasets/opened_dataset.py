@@ -17,6 +17,7 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import urlencode, urlsplit
 from urllib.request import Request, urlopen
 
+import obstore
 import pyarrow as pa
 import xarray as xr
 
@@ -35,6 +36,7 @@ from frazil.datasets.guards import (
 from frazil.datasets.steps import Values, expand, find_placeholders
 from frazil.errors import (
     InvalidInputError,
+    ObjectNotFoundError,
     PermissionDeniedError,
     SetupError,
 )
@@ -48,7 +50,7 @@ from frazil.spark.ingestion.source_data import SourceOptions, find_by_prefix
 from frazil.spark.job import Job, RunOn
 from frazil.storage.constructors import storage_from_url
 from frazil.urls import parse_location
-from frazil.virtual.source_formats import SourceStores
+from frazil.virtual.source_formats import SourceStores, key_url, reading
 
 _TIMEOUT = 30.0
 
@@ -247,6 +249,8 @@ log = logging.getLogger("frazil.datasets")
 _LOOKBACK = timedelta(days=3)
 _DRIVER_FILES, _DRIVER_BYTES = 500, 256 << 20
 """Most files and bytes that a cycle ingests without Spark."""
+_COMPARED_BYTES = 8 << 20
+"""Bytes of two files that are compared at a time."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -289,6 +293,29 @@ class Opened:
         """Return the files that some patterns match, as columns."""
         stores = SourceStores((), self.credentials)
         return discover(patterns, stores, may_be_none=True)
+
+    def are_copies(self, one: SourceFile, other: SourceFile) -> bool:
+        """Return whether two files have the same bytes."""
+        size = one.version.size_bytes
+        if size != other.version.size_bytes:
+            return False
+        if one.version.e_tag is not None and one.version.e_tag == other.version.e_tag:
+            return True
+        stores = SourceStores((), self.credentials)
+
+        def read(file: SourceFile, start: int) -> bytes:
+            url = key_url(file.location)
+            store, key = stores.resolve(url)
+            end = min(start + _COMPARED_BYTES, size)
+            with reading(stores, url):
+                return bytes(obstore.get_range(store, key, start=start, end=end))
+
+        try:
+            starts = range(0, size, _COMPARED_BYTES)
+            return all(read(one, start) == read(other, start) for start in starts)
+        except ObjectNotFoundError:
+            # A Zarr hierarchy, or a file that was there before.
+            return False
 
     def ingest(
         self,

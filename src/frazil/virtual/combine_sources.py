@@ -423,7 +423,12 @@ def choose_rivals(
             places[name].append(number)
     kept: defaultdict[int, list[str]] = defaultdict(list)
     left_out: dict[str, str] = {}
-    for name in sorted(places, key=lambda name: (name not in former, *_age(headers[name]))):
+
+    def rank(name: str) -> tuple[object, ...]:
+        # Of one age, a copy has the longer name: `a-copy.nc`, `a (1).nc`.
+        return name not in former, headers[name].version.modified_at, len(name), name
+
+    for name in sorted(places, key=rank):
         near = [other for number in places[name] for other in kept[number]]
         rival = next((e for e in near if _share_variables(headers[e], headers[name], dims)), None)
         if rival is None:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import xarray as xr
+import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
@@ -104,6 +105,22 @@ def test_a_long_array_is_resampled_in_tasks_as_one_commit(
     assert report.tasks > 0
     messages = [each.message for each in repo.ancestry(branch="main")]
     assert messages[:2] == ["resample v to daily/v", "data"]
+
+
+def test_the_output_is_encoded_as_asked() -> None:
+    dataset = make(5, 6)
+    repo = store(dataset, {"time": 2, "lat": 3, "lon": 3})
+    encoding = {"dtype": "float64", "shards": [2, 2, 4], "compressors": None}
+
+    frazil.resample(
+        repo, "v", "coarse/v", {"lat": 1}, chunks={"time": 2, "lat": 1, "lon": 2}, encoding=encoding
+    )
+
+    found: Any = zarr.open_array(repo.readonly_session("main").store, path="coarse/v")
+    assert (found.dtype, found.shards, found.compressors) == (np.dtype("f8"), (2, 2, 4), ())
+    np.testing.assert_allclose(found[...], dataset.v.transpose("time", "lat", "lon"), rtol=1e-6)
+    with pytest.raises(InvalidInputError, match="encoding has only"):
+        frazil.resample(repo, "v", "other/v", {"lat": 1}, encoding={"codec": 1})
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """Coarser steps of time and space: `frazil.spark.resample`."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 from typing import Any
@@ -114,8 +114,13 @@ class ResampleBlock:
             values = self.computation(piece).transpose(*self.output.dims).values
             self._add(state, values, box, piece)
         finished = self.reduction.finish(state)
+        dtype = self.output.dtype
+        if dtype.kind in "iub" and not np.isfinite(finished).all():
+            raise InvalidInputError(
+                f"a step without values has no {dtype}: choose a dtype of encoding that has NaN"
+            )
         array = open_for_writing(session, self.output.path)
-        array[slices_of(box)] = finished.astype(self.output.dtype)
+        array[slices_of(box)] = finished.astype(dtype)
 
     def input_box(self, box: Box) -> Box:
         """Return the elements of the input in a box of steps."""
@@ -202,7 +207,7 @@ def resample(
     attrs
         Attributes of the output. Default: those of the input.
     encoding
-        `dtype`, `compressors`, `filters` or `serializer` of the output.
+        `dtype`, `compressors`, `filters`, `serializer` or `shards` of the output.
     overwrite
         Replace an existing output.
 
@@ -232,12 +237,15 @@ def resample(
         found = Inputs(source, (path_of(input),))
         (array,) = found.open()
         reduction = find_reduction(how, array.dtype)
-        written = checked_encoding(encoding)
+        written = dict(encoding or {})
+        dtype = np.dtype(written.pop("dtype", None) or reduction.result_type(array.dtype))
+        written = checked_encoding(written)
         steps = {dim: find_steps(array, dim, rule) for dim, rule in by.items()}
         refuse_empty(array, how, steps)
         space = find_space([array])
-        dtype = np.dtype(written.pop("dtype", None) or reduction.result_type(array.dtype))
         made = describe_steps(path_of(output), array, space, steps, chunks or {}, attrs, dtype)
+        if shards := written.pop("shards", None):
+            made = replace(made, shards=tuple(shards))
         labels = {dim: each.labels for dim, each in steps.items() if each.labels is not None}
         kept = {str(name): c for name, c in array.coords.items() if c.dims == (name,)}
         create_output(session, made, {**kept, **labels}, written, overwrite=overwrite)
@@ -256,7 +264,7 @@ def resample(
             grow(space.chunks, space.shape, BLOCK_BYTES // item),
             array.dtype,
         )
-        boxes = cut(whole(made.shape), made.chunks)
+        boxes = cut(whole(made.shape), made.shards or made.chunks)
         sizes = [prod(b - a for a, b in task.input_box(box)) * item for box in boxes]
         if groups := pack(boxes, sizes, limit):
             write_regions(runner, session, task, groups, "resampling")

@@ -3,10 +3,11 @@
 import contextlib
 import os
 import re
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import reduce
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,8 @@ SourceName = str | PathLike[str]
 _CONCURRENT_REQUESTS = 32
 _LISTED_AT_ONCE = 10_000
 """Objects listed by one request after the other before folders are listed concurrently."""
+_PATTERNS_AT_ONCE = 200
+"""Patterns that are one regular expression."""
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _WILDCARDS = re.compile(r"[*?\[]")
 _TEXT = pa.large_string()
@@ -142,6 +145,10 @@ def discover(
     single = [each for each in given if isinstance(each, SourceFile)]
     listed: list[pa.Table] = []
     urls = {_to_url(name): name for name in given if not isinstance(name, SourceFile)}
+    if may_be_none:
+        for top, alike in _group_patterns(urls):
+            listed.append(_list_below(stores, top, [_compile(url) for url in sorted(alike)]))
+            urls = {url: name for url, name in urls.items() if url not in alike}
     is_remote = any(not url.startswith("file:") for url in urls)
     with ThreadPoolExecutor(_CONCURRENT_REQUESTS if is_remote else 1) as pool:
         for (url, name), found in zip(
@@ -192,11 +199,7 @@ def _find(url: str, stores: SourceStores) -> SourceFile | pa.Table:
         # A file may have such a name itself.
         with contextlib.suppress(ObjectNotFoundError):
             return SourceFile(escape_url(url), source_formats.observe(stores, url))
-        try:
-            re.compile(translate(url))
-        except re.error as error:
-            raise InvalidInputError(f"invalid pattern {url!r}: {error}") from error
-        return _list_below(stores, folder_of(url), translate(url.rstrip("/")))
+        return _list_below(stores, folder_of(url), [_compile(url)])
     location = normalize_location(url)
     plain = key_url(location.rstrip("/"))
     if not location.endswith("/"):
@@ -207,7 +210,26 @@ def _find(url: str, stores: SourceStores) -> SourceFile | pa.Table:
     return _list_below(stores, plain + "/")
 
 
-def _list_below(stores: SourceStores, top: str, pattern: str | None = None) -> pa.Table:
+def _group_patterns(urls: Iterable[str]) -> Iterator[tuple[str, set[str]]]:
+    """Yield folders that several patterns are in, each with these patterns."""
+    groups: dict[str, set[str]] = {}
+    for url in urls:
+        if _WILDCARDS.search(url):
+            groups.setdefault(folder_of(url), set()).add(url)
+    yield from ((top, alike) for top, alike in groups.items() if len(alike) > 1)
+
+
+def _compile(url: str) -> str:
+    """Return the regular expression of a pattern; raise InvalidInputError if it is none."""
+    pattern = translate(url.rstrip("/"))
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise InvalidInputError(f"invalid pattern {url!r}: {error}") from error
+    return pattern
+
+
+def _list_below(stores: SourceStores, top: str, patterns: Sequence[str] = ()) -> pa.Table:
     """Return the files in a folder whose URLs match, with each Zarr hierarchy as one of them."""
     store, key = stores.resolve(top)
     base = top[: len(top) - len(key)]
@@ -219,8 +241,14 @@ def _list_below(stores: SourceStores, top: str, pattern: str | None = None) -> p
     urls = _join(pa.scalar(base, _TEXT), listed["source"].combine_chunks())
     files = _join_hierarchies(listed.set_column(0, "source", urls), top)
     # Not Python's engine: a million names are matched at once.
-    if pattern is not None:
-        files = files.filter(pc.match_substring_regex(files["source"], f"^(?:{pattern})$"))
+    if patterns:
+        parts = [
+            pc.match_substring_regex(
+                files["source"], f"^(?:{'|'.join(patterns[at : at + _PATTERNS_AT_ONCE])})$"
+            )
+            for at in range(0, len(patterns), _PATTERNS_AT_ONCE)
+        ]
+        files = files.filter(reduce(pc.or_, parts))
     return files.set_column(0, "source", _escape(files["source"].combine_chunks(), is_local))
 
 

@@ -169,6 +169,7 @@ class Attempt:
         parsed = [each for each in self.parsed.outcomes if isinstance(each, ParsedSource)]
         locations = {each.header.name: each.location for each in parsed}
         left_out: list[BadFile] = []
+        rival_of: dict[str, str] = {}
         while work.files:
             waiting = {each.location for each in work.files}
             try:
@@ -181,7 +182,9 @@ class Attempt:
                 unfit = {locations.get(each, each) for each in unfit or error.files} & waiting
                 blamed = dict.fromkeys(sorted(unfit), str(error))
                 if rivals and len(rivals) == len(error.problems):
-                    blamed = self._choose_rivals(rivals, parsed, work)
+                    chosen = self._choose_rivals(rivals, parsed, work)
+                    blamed = {each: self._explain_rival(rival) for each, rival in chosen.items()}
+                    rival_of |= chosen
                 is_hopeless = not named or (blamed.keys() == waiting and not work.known)
                 if self.reading.on_bad_file == "fail" or is_hopeless:
                     raise
@@ -192,25 +195,28 @@ class Attempt:
                     blamed = {locations[name]: f"set aside: {each.text}" for name, each in late}
                 if not blamed:
                     return parts, work, left_out
-            left_out += [BadFile(location, text) for location, text in blamed.items()]
+            left_out += [
+                BadFile(location, text, rival=rival_of.get(location))
+                for location, text in blamed.items()
+            ]
             work = work.without(blamed.keys())
         return [], work, left_out
 
     def _choose_rivals(
         self, rivals: Sequence[Sequence[str]], parsed: Sequence[ParsedSource], work: Work
     ) -> dict[str, str]:
-        """Return the files to leave out of those that overlap each other, with the reason for each."""
+        """Return the files to leave out of those that overlap each other, each with its rival."""
         locations = {each.header.name: each.location for each in parsed}
         headers = {each.header.name: each.header for each in parsed}
         # A copy of a file that was ingested before must not keep out its next version.
         changed = {file.location for file, _ in work.changed}
         former = {name for name, location in locations.items() if location in changed}
-        verb = "the next ingest" if self.options.on_overlap == "replace" else "on_overlap='replace'"
         found = choose_rivals(rivals, headers, self.options.dims, former)
-        return {
-            locations[name]: f"it covers what {rival} covers, which came first: {verb} replaces it"
-            for name, rival in found.items()
-        }
+        return {locations[name]: locations[rival] for name, rival in found.items()}
+
+    def _explain_rival(self, rival: str) -> str:
+        verb = "the next ingest" if self.options.on_overlap == "replace" else "on_overlap='replace'"
+        return f"it covers what {rival} covers, which came first: {verb} replaces it"
 
     def _plan_groups(
         self, session: Session, ledger: Ledger, work: Work, parsed: Sequence[ParsedSource]

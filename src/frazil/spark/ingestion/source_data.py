@@ -376,6 +376,8 @@ class BadFile:
     reason: str
     is_empty: bool = False
     """True if the file has nothing to ingest: no arrays, or no such group."""
+    rival: str | None = None
+    """File for the same place that was taken instead."""
 
 
 Outcome = ParsedSource | BadFile
