@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -12,13 +13,15 @@ import xarray as xr
 from frazil.datasets import Declaration, backfill, load, run, status
 from frazil.datasets.guards import count_covered, find_drift, read_version
 from frazil.datasets.opened_dataset import Opened
+from frazil.spark.arrays.derivation import STATE
 from frazil.storage.constructors import storage_from_url
 from frazil.storage.interface import Storage
 from frazil.storage.wrappers import ForwardingStorage, Injection, Request
 from tests.datasets.forecasts import DECLARATION, LEADS, MEMBERS, START, Centre, find_wrong, save
 from tests.documentation.running import cloud
 
-DAYS = 30 if os.environ.get("FRAZIL_DEEP") else 13
+IS_DEEP = bool(os.environ.get("FRAZIL_DEEP"))
+DAYS = 30 if IS_DEEP else 13
 
 
 class KilledError(BaseException):
@@ -28,39 +31,45 @@ class KilledError(BaseException):
 class Mortal(ForwardingStorage):
     """Storage of a process that dies at one of its writes, and does nothing after that."""
 
-    def __init__(self, inner: Storage, left: list[int]) -> None:
+    def __init__(self, inner: Storage, life: "Life") -> None:
         super().__init__(inner)
-        self.left = left
+        self.life = life
 
     def _begin(self, request: Request) -> Injection:
+        self.life.requests += 1
         if request.verb.is_write:
-            self.left[0] -= 1
-        if self.left[0] < 0:
+            self.life.writes -= 1
+        if self.life.writes < 0:
             raise KilledError
         return super()._begin(request)
 
 
-def kill(declaration: Declaration, clock: Callable[[], datetime], writes: int) -> bool:
-    """Run a cycle in a process that dies at a write; return whether it died."""
-    left = [writes]
+@dataclass
+class Life:
+    """Writes that a process has left, and its requests so far."""
 
-    def open_mortal(*args: Any, **options: Any) -> Storage:
-        return Mortal(storage_from_url(*args, **options), left)
+    writes: int = 1_000_000
+    requests: int = 0
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("frazil.datasets.opened_dataset.storage_from_url", open_mortal)
-        try:
-            run(declaration, now=clock)
-        except KilledError:
-            return True
-    return False
+    def run(self, declaration: Declaration, clock: Callable[[], datetime]) -> Any:
+        """Run a cycle; return its report, or None if the process died."""
+
+        def open_mortal(*args: Any, **options: Any) -> Storage:
+            return Mortal(storage_from_url(*args, **options), self)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("frazil.datasets.opened_dataset.storage_from_url", open_mortal)
+            try:
+                return run(declaration, now=clock)
+            except KilledError:
+                return None
 
 
 class Reader:
     """Looks at every published version, and remembers what was there."""
 
-    def __init__(self, declaration: Declaration) -> None:
-        self.declaration = declaration
+    def __init__(self, declaration: Declaration, centre: Centre | None = None) -> None:
+        self.declaration, self.centre = declaration, centre
         self.seen: set[str] = set()
         self.complete: set[Any] = set()
 
@@ -81,11 +90,28 @@ class Reader:
             assert self.complete <= whole, "no step is missing once it was published"
             assert not list(find_drift(self.declaration, version))
             self.complete = whole
+            if self.centre is not None:
+                self._compare(opened.readable(), info.id, self.centre)
 
-    def read(self, group: str | None = None) -> xr.Dataset:
-        """Return the published dataset, or one that is derived from it."""
-        opened = Opened.open(self.declaration)
-        store: Any = opened.readable().readonly_session("main").store
+    def _compare(self, repository: Any, snapshot_id: str, centre: Centre) -> None:
+        """Assert that a version has no values but those of files that were sent until now."""
+        data = self.read(snapshot_id=snapshot_id)
+        pieces = {each: n for each, n in centre.versions.items() if each[0] in self.complete}
+        assert len(pieces) == len(self.complete) * len(LEADS) * len(MEMBERS)
+        for former in range(max(pieces.values(), default=0) + 1):
+            wrong = find_wrong(data, {each: max(n - former, 0) for each, n in pieces.items()})
+            pieces = {each: pieces[each] for each in wrong}
+        assert not pieces
+        state = repository.lookup_snapshot(snapshot_id).metadata.get(STATE)
+        if state is not None:
+            source = self.read(snapshot_id=state["source_snapshot"])
+            xr.testing.assert_equal(self.read("series", snapshot_id).t2m, source.t2m)
+
+    def read(self, group: str | None = None, snapshot_id: str | None = None) -> xr.Dataset:
+        """Return a published version of the dataset, or of one that is derived from it."""
+        repository = Opened.open(self.declaration).readable()
+        place: Any = {"branch": "main"} if snapshot_id is None else {"snapshot_id": snapshot_id}
+        store: Any = repository.readonly_session(**place).store
         found: xr.Dataset = xr.open_zarr(store, group=group, consolidated=False).load()
         return found
 
@@ -96,7 +122,7 @@ def simulate(folder: Path, repository: str, days: int, mode: str, spark: Any = N
     text = DECLARATION.format(repository=repository, mode=mode, engine=engine, more="")
     (folder / "dataset.toml").write_text(text)
     declaration = load(folder / "dataset.toml")
-    reader = Reader(declaration)
+    reader = Reader(declaration, centre)
     # Days before the first live one are there already: a backfill brings them.
     past = range(4)
     for day in past:
@@ -104,7 +130,7 @@ def simulate(folder: Path, repository: str, days: int, mode: str, spark: Any = N
             centre.versions[piece] = 0
             save(centre.path(piece), *piece)
     first, last = START, START + timedelta(days=len(past) - 1)
-    live, died = len(past) + 5, 0
+    live, died, requests = len(past) + 5, 0, list[tuple[int, int]]()
     for day in range(live, days + 5):
         if day < days:
             centre.send(day)
@@ -127,9 +153,14 @@ def simulate(folder: Path, repository: str, days: int, mode: str, spark: Any = N
             assert begun.snapshot_id is None
             assert begun.files == len(past) * len(LEADS) * len(MEMBERS)
         if spark is None:
-            died += kill(declaration, clock, (day * 3) % 23)
+            died += Life((day * 3) % 23).run(declaration, clock) is None
             reader.look()
-        report = run(declaration, now=clock, spark=spark)
+        if spark is None:
+            life = Life()
+            report = life.run(declaration, clock)
+            requests.append((life.requests, len(report.files)))
+        else:
+            report = run(declaration, now=clock, spark=spark)
         # Work is in proportion to what is new: one chunk a file.
         assert report.chunks <= len(report.files)
         if day % 5 == 0:
@@ -140,6 +171,7 @@ def simulate(folder: Path, repository: str, days: int, mode: str, spark: Any = N
             assert done.files == 0
         reader.look()
     assert died > 0 or spark is not None
+    print(requests)
 
     assert not find_wrong(reader.read(), centre.versions)
     assert not find_wrong(reader.read("series"), centre.versions)
@@ -152,11 +184,11 @@ def simulate(folder: Path, repository: str, days: int, mode: str, spark: Any = N
 
 @pytest.mark.parametrize("mode", ["native", "virtual"])
 def test_a_month_on_a_disk_ends_as_the_truth(tmp_path: Path, mode: str) -> None:
-    days = DAYS if mode == "native" else 11
+    days = DAYS if mode == "native" or IS_DEEP else 11
     simulate(tmp_path, str(tmp_path / "repo"), days, mode)
 
 
 def test_days_on_s3_end_as_the_truth(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with cloud(monkeypatch, "bucket") as replaced:
         url = f"s3://bucket/forecast?{replaced['region=eu-central-1']}"
-        simulate(tmp_path, url, 11, "native")
+        simulate(tmp_path, url, 30 if IS_DEEP else 11, "native")
