@@ -2,11 +2,12 @@
 
 import asyncio
 import os
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, TypeVar, cast
 
 import obstore
 from obstore.store import ObjectStore
@@ -45,6 +46,9 @@ from frazil.storage.ranges import Gathering
 from frazil.storage.store_config import AnyObjectStoreConfig, ObjectStoreConfig, S3Options
 
 _WORTH_A_THREAD_BYTES = 1 << 20
+_TOKEN_SECONDS = 60.0
+"""Age of a bearer token after which it is looked up again."""
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +73,39 @@ class ForeignObjects(Protocol):
         """Run `get` in an event loop."""
 
 
+def keep_open(
+    credential: AnyCredential | None, open: Callable[[AnyCredential | None], T]
+) -> Callable[[], T]:
+    """Open something now; return a function that returns it, opened again for a new bearer token."""
+    if not isinstance(credential, Credentials.HttpBearer):
+        opened = open(credential)
+        return lambda: opened
+    get_token = credential.get_token
+    found: list[tuple[float, str, T]] = []
+
+    def find() -> T:
+        now = time.monotonic()
+        if not found or now - found[-1][0] >= _TOKEN_SECONDS:
+            token = get_token()
+            is_same = found and found[-1][1] == token
+            opened = found[-1][2] if is_same else open(Credentials.HttpBearer(lambda: token))
+            found[:] = [(now, token, opened)]
+        return found[-1][2]
+
+    find()
+    return find
+
+
 class ForeignStore:
     """Objects in an object store, which is opened on first use."""
 
-    def __init__(self, connection: Connection) -> None:
-        self._settings = resolve_settings(StorageSettings())
-        self._clients = Clients(connection, self._settings)
+    def __init__(
+        self,
+        connect: Callable[[AnyCredential | None], Connection],
+        credential: AnyCredential | None,
+    ) -> None:
+        settings = self._settings = resolve_settings(StorageSettings())
+        self._find_clients = keep_open(credential, lambda own: Clients(connect(own), settings))
         self._gathering = Gathering(self._read_async)
 
     def get(self, key: str, range: ByteRange, check: Check) -> Buffer:
@@ -106,11 +137,13 @@ class ForeignStore:
         return b"".join(parts), observed
 
     def _get_piece(self, key: str, range: ByteRange, check: Check) -> Buffer:
-        outcome = self._clients.attempt(Purpose.READ, lambda store: _fetch(store, key, range))
+        outcome = self._find_clients().attempt(
+            Purpose.READ, lambda store: _fetch(store, key, range)
+        )
         return _judge(outcome, key, range, check)
 
     async def _get_piece_async(self, key: str, range: ByteRange, check: Check) -> Buffer:
-        outcome = await self._clients.attempt_async(
+        outcome = await self._find_clients().attempt_async(
             Purpose.READ, lambda store: _fetch_async(store, key, range)
         )
         return _judge(outcome, key, range, check)

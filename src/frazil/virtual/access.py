@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 from frazil.errors import InvalidInputError, StorageError
@@ -161,12 +161,12 @@ def _open(
             return source_objects.ForeignFiles()
         case store_config.ObjectStoreConfig.Http():
             base_url = f"{address.scheme}://{address.host}"
-            server = source_objects.connect_server(config, base_url, credential)
-            return source_objects.ForeignStore(server)
+            connect = partial(source_objects.connect_server, config, base_url)
+            return source_objects.ForeignStore(connect, credential)
     # abfs://container@account/path: the Azure container is in the place of the user name.
     name = address.host.partition("@")[0]
-    bucket = source_objects.connect_bucket(config, name, credential)
-    return source_objects.ForeignStore(bucket)
+    connect = partial(source_objects.connect_bucket, config, name)
+    return source_objects.ForeignStore(connect, credential)
 
 
 def _address_of_prefix(prefix: str) -> "Address":

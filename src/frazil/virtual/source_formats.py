@@ -25,7 +25,7 @@ from frazil.errors import InvalidInputError, ObjectNotFoundError, StorageError
 from frazil.storage.clients import diagnose
 from frazil.storage.connections import SIZE_CLASSES, Connection, Purpose, plan_client
 from frazil.storage.interface import StorageSettings, resolve_settings
-from frazil.storage.source_objects import connect_bucket, connect_server
+from frazil.storage.source_objects import connect_bucket, connect_server, keep_open
 from frazil.storage.store_config import AnyObjectStoreConfig, ObjectStoreConfig, S3Options
 from frazil.virtual.containers import (
     Address,
@@ -293,7 +293,7 @@ class SourceStores:
     ) -> None:
         self._containers = index_containers({each.url_prefix: each for each in containers})
         self._credentials = dict(credentials or {})
-        self._opened: dict[tuple[str, str, str], ObjectStore] = {}
+        self._opened: dict[tuple[str, str, str], Callable[[], ObjectStore]] = {}
         self._connections: dict[tuple[str, str, str], Connection] = {}
 
     def resolve(self, url: str) -> tuple[ObjectStore, str]:
@@ -302,8 +302,10 @@ class SourceStores:
         prefix, config = self._find_config(url, address)
         name = (prefix, address.scheme, address.host)
         if name not in self._opened:
-            self._opened[name] = self._open(name, config, address)
-        return self._opened[name], address.key
+            self._opened[name] = keep_open(
+                self._credentials.get(prefix), lambda own: self._open(name, config, address, own)
+            )
+        return self._opened[name](), address.key
 
     def find_secrets(self) -> tuple[str, ...]:
         """Return the secrets of all connections, to be kept out of messages."""
@@ -328,11 +330,14 @@ class SourceStores:
         return max(fitting, key=len, default="")
 
     def _open(
-        self, name: tuple[str, str, str], config: AnyObjectStoreConfig, address: Address
+        self,
+        name: tuple[str, str, str],
+        config: AnyObjectStoreConfig,
+        address: Address,
+        credential: AnyCredential | None,
     ) -> ObjectStore:
         if isinstance(config, ObjectStoreConfig.LocalFileSystem):
             return LocalStore()
-        credential = self._credentials.get(name[0])
         if isinstance(config, ObjectStoreConfig.Http):
             base_url = f"{address.scheme}://{address.host}"
             connection = connect_server(config, base_url, credential)

@@ -4,18 +4,26 @@ import json
 import logging
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from hashlib import sha1
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+import obstore
 import pytest
+from obstore.exceptions import BaseError
 
+from frazil import ObjectStoreConfig, VirtualChunkContainer
 from frazil.datasets import load
+from frazil.datasets.declaration import NamedCredentials
 from frazil.datasets.opened_dataset import AwsProfile, TemporaryS3, find_credential, find_token
 from frazil.datasets.publication import JsonFormatter, notify
-from frazil.errors import PermissionDeniedError, SetupError
+from frazil.errors import PermissionDeniedError, SetupError, StorageError
+from frazil.format.chunk_table import VirtualRef
+from frazil.virtual.access import VirtualChunkAccess
+from frazil.virtual.source_formats import SourceStores
 
 
 @contextmanager
@@ -169,3 +177,28 @@ def test_tokens_are_looked_up_when_they_are_needed(
         assert asked[0][1]["Authorization"] == "Bearer mine"
         with pytest.raises(PermissionDeniedError, match="answered 401"):
             nasa()
+
+
+def test_a_token_is_looked_up_again_and_sent_with_later_requests(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "token"
+    file.write_text("one")
+    declared = NamedCredentials(kind="bearer", token_file=str(file))
+    with serving([(200, "x" * 100)]) as (url, asked):
+        stores = SourceStores((), {f"{url}/": find_credential(declared)})
+        container = VirtualChunkContainer(f"{url}/", ObjectStoreConfig.Http())
+        access = VirtualChunkAccess({f"{url}/": container}, {f"{url}/": find_credential(declared)})
+        reference = VirtualRef(f"{url}/a.nc", 0, 5, None)
+        for age, token in ((0, "two"), (60, "three")):
+            monkeypatch.setattr("frazil.storage.source_objects._TOKEN_SECONDS", 60 - age)
+            for _ in range(2):
+                with suppress(BaseError):  # the server answers no lengths
+                    obstore.get(*stores.resolve(f"{url}/a.nc"))
+                with suppress(StorageError):
+                    access.read(reference, 0, 5)
+            file.write_text(token)
+
+    sent = [headers["authorization"] for _, headers, _ in asked]
+    assert len(sent) >= 8
+    assert [token for token, _ in groupby(sent)] == ["Bearer one", "Bearer two"]
