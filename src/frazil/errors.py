@@ -375,6 +375,12 @@ class InvalidSourcesError(InvalidInputError):
         self.files = tuple(dict.fromkeys(files))
         self.problems = tuple(problems)
 
+    def explain(self, *names: str) -> str:
+        """Return what is wrong with a file, which may have several names."""
+        own = [each for each in self.problems if not set(names).isdisjoint(each.files)]
+        texts = dict.fromkeys(f"{each.subject}: {each.text}" for each in own)
+        return "; ".join(texts) or self.message
+
 
 class FailedChecksError(InvalidSourcesError):
     """Quality checks rejected the data to publish; `findings` lists the results."""

@@ -97,6 +97,16 @@ def test_neither_of_two_files_that_differ_is_taken_for_one_place(tmp_path: Path)
     assert archive.find_wrong(pieces(0) | {(0, 0, 0): 1}) == []
 
 
+def test_declared_chunks_are_written_unless_files_are_virtual(tmp_path: Path) -> None:
+    archive = Archive(tmp_path)
+    text = archive.declaration.read_text().replace('mode = "native"', "chunks = { y = 4 }")
+    archive.declaration.write_text(text)
+    archive.send(0)
+
+    assert archive.run().outcome == "published"
+    assert Reader(load(archive.declaration)).read().t2m.encoding["chunks"][-2:] == (4, 40)
+
+
 def test_an_incomplete_step_is_published_when_it_is_overdue(tmp_path: Path) -> None:
     archive = Archive(tmp_path, guards='partial_after = "6h"')
     archive.send(0, leads=LEADS[:1])

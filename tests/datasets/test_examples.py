@@ -57,6 +57,8 @@ def test_a_forecast_ensemble_rolls(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     truth = made["make_file"](datetime(2026, 1, 2, 12), 6, 1)["t2m"] - 273.15
     found = data["t2m"].isel(init_time=2, lead_time=1, member=1).values
     assert abs(found - truth.values[0, 0, 0]).max() < 0.05
+    # A new version of a file whose step was dropped is no work.
+    next(tmp_path.glob("incoming/20260101/00/*.nc")).touch()
     assert run("dataset.toml", now=at(2026, 1, 3, 19)).outcome == "unchanged"
     assert status("dataset.toml", now=at(2026, 1, 3, 19)).state == "ok"
     assert status("dataset.toml", now=at(2026, 1, 5, 19)).exit_code == 14

@@ -246,7 +246,7 @@ class Cycle:
                 blamed = {each.location for each in kept} & set(error.files)
                 if declaration.guards.bad_files == "fail" or not blamed:
                     raise
-                self.left_out |= dict.fromkeys(blamed, shorten(error.message))
+                self.left_out |= {each: shorten(error.explain(each)) for each in blamed}
                 continue
             self.left_out |= {each.location: shorten(each.reason) for each in report.bad}
             if self._leave_out_rivals(kept, base, report.bad):
@@ -431,6 +431,9 @@ def _run_cycle(
     patterns = list_patterns(declaration, published, clock()) if files is None else list(files)
     found = opened.discover(patterns)
     work = subtract(found, published.ledger, declaration.group)
+    if declaration.retention.steps is not None:
+        # Files of dropped steps have no place, and a new version of them is no work.
+        work = work.without({file.location for file, entry in work.changed if not entry.place})
     log.info("discovered", extra={"run": id, "files": len(found), "new": len(work.files)})
     cycle = Cycle(opened, id, clock, spark, progress)
     report, snapshot = None, None

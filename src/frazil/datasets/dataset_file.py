@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from frazil.datasets.declaration import Declaration, DeclarationError
+from frazil.datasets.declaration import Declaration, DeclarationError, ProblemsError
 from frazil.display import suggest
 from frazil.urls import is_secret
 
@@ -63,7 +63,9 @@ def load(source: str | Path | Mapping[str, Any] | Declaration) -> Declaration:
         problems = [*_explain(error), *problems]
     if problems:
         lines = find_lines(text)
-        shown = [_locate(place, lines) + said for place, said in problems]
+        found_at = [(_find_line(place, lines), place, said) for place, said in problems]
+        found_at.sort(key=lambda each: each[0])
+        shown = [_show(*each) for each in found_at]
         count = "1 problem" if len(shown) == 1 else f"{len(shown)} problems"
         raise DeclarationError("\n".join([f"{name} has {count}:", *shown]), shown)
     return found
@@ -74,8 +76,12 @@ _Place = tuple[str | int, ...]
 
 def _explain(error: ValidationError) -> Iterator[tuple[_Place, str]]:
     """Yield the place of each problem, and what it is."""
-    for each in error.errors(include_url=False, include_context=False, include_input=False):
+    for each in error.errors(include_url=False, include_input=False):
         place = tuple(part for part in each["loc"] if _is_place(part))
+        several = each.get("ctx", {}).get("error")
+        if isinstance(several, ProblemsError):
+            yield from (((*place, *inside), text) for inside, text in several.problems)
+            continue
         message = each["msg"].removeprefix("Value error, ")
         if each["type"] == "extra_forbidden":
             known = _fields_at(place[:-1])
@@ -136,12 +142,16 @@ def _find_secrets(value: Any, place: _Place) -> Iterator[tuple[_Place, str]]:
             yield place, "the URL holds a secret: declare credentials by name instead"
 
 
-def _locate(place: _Place, lines: Mapping[_Place, int]) -> str:
-    name = ".".join(str(part) for part in place)
+def _find_line(place: _Place, lines: Mapping[_Place, int]) -> int:
+    """Return the line of a key, or of the table that it is in; 0 if there is none."""
     while place and place not in lines:
         place = place[:-1]
-    where = f"line {lines[place]}: " if place in lines else ""
-    return f"{where}{name}: " if name else where
+    return lines.get(place, 0)
+
+
+def _show(line: int, place: _Place, said: str) -> str:
+    name = ".".join(str(part) for part in place)
+    return (f"line {line}: " if line else "") + (f"{name}: " if name else "") + said
 
 
 _HEADER = re.compile(r"\s*(\[\[?)([^\[\]]+)\]\]?\s*(?:#.*)?")

@@ -1,6 +1,7 @@
 """The declaration of a dataset: `dataset.toml`, or `Declaration` in Python."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
 from datetime import date, datetime
 from hashlib import sha256
 from importlib import import_module
@@ -35,6 +36,14 @@ class DeclarationError(InvalidInputError):
     ) -> None:
         super().__init__(message, kind=kind)
         self.problems = tuple(problems)
+
+
+class ProblemsError(ValueError):
+    """Problems of a table, each with the keys below it that it is about."""
+
+    def __init__(self, problems: Sequence[tuple[tuple[str | int, ...], str]]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("; ".join(text for _, text in problems))
 
 
 def _as_span(value: object) -> object:
@@ -276,22 +285,25 @@ class Variable(_Table):
 
     @model_validator(mode="after")
     def _check(self) -> "Variable":
+        if problems := list(self._find_problems()):
+            raise ProblemsError(problems)
+        return self
+
+    def _find_problems(self) -> Iterator[tuple[tuple[str, ...], str]]:
         if self.dtype is not None:
             try:
                 np.dtype(self.dtype)
             except TypeError:
-                raise ValueError(
-                    f"{self.dtype!r} is no data type: write float32, int16, …"
-                ) from None
+                yield ("dtype",), f"{self.dtype!r} is no data type: write float32, int16, …"
         if self.between is not None and self.between[0] > self.between[1]:
-            raise ValueError(f"between has {self.between[0]} before {self.between[1]}")
-        meaning = sorted(set(self.attributes) & set(quality.CF_ATTRIBUTES))
-        if meaning:
-            raise ValueError(
-                f"attributes can't set {meaning[0]!r}, which defines what values mean: "
-                + ("use units" if meaning[0] == "units" else "convert values instead")
+            low, high = self.between
+            yield ("between",), f"{low} is larger than {high}: write the smallest value first"
+        for name in sorted(set(self.attributes) & set(quality.CF_ATTRIBUTES)):
+            yield (
+                ("attributes", name),
+                f"attributes can't set {name!r}, which defines what values mean: "
+                + ("use units" if name == "units" else "convert values instead"),
             )
-        return self
 
     @property
     def encoding(self) -> dict[str, Any]:
@@ -619,53 +631,71 @@ class Declaration(_Table):
 
     @model_validator(mode="after")
     def _check(self) -> "Declaration":
-        problems = list(self._find_problems())
-        if problems:
-            raise ValueError("; ".join(problems))
+        if problems := list(self._find_problems()):
+            raise ProblemsError(problems)
         return self
 
-    def _find_problems(self) -> Iterator[str]:
+    def _find_problems(self) -> Iterator[tuple[tuple[str | int, ...], str]]:
         try:
             if parse_location(self.repository).ref is not None:
-                yield f"repository {self.repository!r} names a version: give the branch as branch"
+                yield ("repository",), f"{self.repository!r} names a version: declare the branch"
         except InvalidInputError as error:
-            yield f"repository: {error.message}"
-        names = {self.sources.credentials, self.storage_credentials} - {None}
-        for name in sorted(map(str, names - self.credentials.keys())):
-            yield f"there are no credentials {name!r}: {suggest(name, self.credentials)}"
+            yield ("repository",), error.message
+        for place, name in (
+            (("sources", "credentials"), self.sources.credentials),
+            (("storage_credentials",), self.storage_credentials),
+        ):
+            if name is not None and name not in self.credentials:
+                yield place, f"there are no credentials {name!r}: {suggest(name, self.credentials)}"
         growing = self.growing
-        for pattern in self.sources.files:
+        for number, pattern in enumerate(self.sources.files):
             for dim in sorted(find_placeholders(pattern)):
                 if dim != growing or self.dimensions[dim].steps is None:
-                    yield f"{pattern!r} names {dim!r}, which is no first dimension with start and step"
+                    text = f"{pattern!r} names {dim!r}, which is no first dimension with start and step"
+                    yield ("sources", "files", number), text
         for name, each in self.dimensions.items():
             if name != growing and each.step is not None:
-                yield f"dimension {name!r} has steps, but only the first, {growing!r}, can grow"
+                text = f"only the first dimension, {growing!r}, can grow by steps"
+                yield ("dimensions", name, "step"), text
             if each.calendar not in STANDARD and any(map(find_placeholders, self.sources.files)):
-                yield f"patterns can't name steps of the calendar {each.calendar!r}"
-        has_steps = growing is not None and self.dimensions[growing].steps is not None
-        for name, value in (
-            ("guards.partial_after", self.guards.partial_after),
-            ("guards.freshness", self.guards.freshness),
-            ("retention.steps", self.retention.steps),
+                text = f"patterns can't name steps of the calendar {each.calendar!r}"
+                yield ("dimensions", name, "calendar"), text
+        steps, kept = self.steps, self.retention.steps
+        for place, value in (
+            (("guards", "partial_after"), self.guards.partial_after),
+            (("guards", "freshness"), self.guards.freshness),
+            (("retention", "steps"), kept),
         ):
-            if value is not None and not has_steps:
-                yield f"{name} needs a first dimension with start and step"
+            if value is not None and steps is None:
+                yield place, f"{place[1]} needs a first dimension with start and step"
+        if steps and kept and kept.after(steps.start) < steps.step.after(steps.start):
+            yield ("retention", "steps"), f"{kept} is shorter than one step of {steps.step}"
         if self.guards.newest == "complete" and growing is None:
-            yield "guards.newest = 'complete' needs a dimension"
+            yield ("guards", "newest"), "'complete' needs a dimension"
         if self.mode == "virtual" and (
-            self.chunks or any(e.chunks or e.encoding or e.convert for e in self.variables.values())
+            self.has_storage or any(each.convert for each in self.variables.values())
         ):
-            yield "chunks, codecs and convert need mode = 'auto' or 'native'"
+            yield ("mode",), "chunks, codecs and convert need mode = 'auto' or 'native'"
         if self.sources.take == "declared" and not self.variables:
-            yield "sources.take = 'declared' needs variables"
+            yield ("sources", "take"), "'declared' needs variables"
         for number, table in enumerate(self.derive):
             try:
                 self.make_derivation(table)
             except InvalidInputError as error:
-                yield f"derive.{number}: {error.message}"
+                yield ("derive", number), error.message
             except TypeError as error:
-                yield f"derive.{number}: {str(error).partition('()')[2].strip() or error}"
+                known = [each.name for each in fields(Derivation)]
+                unknown = [e for e in table if e not in (*known, "repository", "branch")]
+                if unknown:
+                    text = f"unknown key {unknown[0]!r}: {suggest(unknown[0], known)}"
+                    yield ("derive", number, unknown[0]), text
+                else:
+                    yield ("derive", number), str(error).partition("()")[2].strip() or str(error)
+
+    @property
+    def has_storage(self) -> bool:
+        """True if chunks or codecs are declared, which references to files can't have."""
+        return bool(self.chunks) or any(e.chunks or e.encoding for e in self.variables.values())
 
     @property
     def growing(self) -> str | None:

@@ -14,6 +14,7 @@ from xarray.coding.times import decode_cf_datetime
 
 from frazil.datasets.declaration import Declaration
 from frazil.datasets.steps import in_utc
+from frazil.display import suggest
 from frazil.errors import InvalidInputError
 from frazil.repository.session import Session
 from frazil.spark.ingestion.ledger import Covered, Ledger, find_group, read_ledger
@@ -309,9 +310,16 @@ def find_drift(declaration: Declaration, version: Version) -> Iterator[tuple[str
             if dim in wanted.chunks:
                 dims = ", ".join(found["dims"])
                 yield name, f"{name} has the dimensions {dims}, declared are chunks along {dim}"
+    if version.is_empty:
+        return
     for dim in declaration.dimensions:
-        if not version.is_empty and dim not in version.axes:
+        if dim not in version.axes:
             yield dim, f"there is no coordinate {dim}, which is declared"
+    known = {**version.arrays, **declaration.variables}
+    for number, check in enumerate(declaration.checks):
+        for name in check.variables or ():
+            if name not in known:
+                yield name, f"checks.{number} has no variable {name!r}: {suggest(name, known)}"
 
 
 def _find_off_axis(

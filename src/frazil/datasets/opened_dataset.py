@@ -344,7 +344,9 @@ class Opened:
             expected=dict(list_expected(declaration, published)),
             group=declaration.group or "/",
             branch=branch,
-            mode=declaration.mode,
+            mode="native"
+            if declaration.mode == "auto" and declaration.has_storage
+            else declaration.mode,
             chunks={
                 **declaration.chunks,
                 **{name: each.chunks for name, each in variables.items() if each.chunks},

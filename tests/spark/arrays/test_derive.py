@@ -4,13 +4,16 @@ That they equal what is computed anew is in `tests/property/test_derive.py`.
 """
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import zarr
+from pyspark.sql import SparkSession
 
 import frazil
+import frazil.spark
 from frazil import Repository
 from frazil.errors import (
     AlreadyExistsError,
@@ -23,6 +26,7 @@ from frazil.storage.memory import MemoryStorage
 from frazil.storage.wrappers import NO_FAULT, ForwardingStorage, Injection, Request
 from tests.property.test_derive import contents
 
+pytestmark = pytest.mark.xdist_group("spark-arrays")
 DIMS = ("time", "y", "x")
 
 
@@ -80,6 +84,32 @@ def test_a_step_more_costs_at_most_a_fiftieth_of_everything(what: Derivation) ->
     assert not report.is_full
     assert 0 < storage.chunks <= 0.02 * everything, (storage.chunks, everything)
     assert report.elements <= 0.02 * full.elements
+
+
+def test_tasks_of_spark_derive_what_one_process_does(spark: SparkSession, tmp_path: Path) -> None:
+    declared = [
+        Derivation(output="layout", chunks={"time": 16, "y": 4, "x": 4}),
+        Derivation(output="pyramid", by={"y": 2, "x": 2}, levels=1),
+        Derivation(output="daily", by={"time": "1D"}, how="max"),
+        Derivation(output="season", groupby="time.hour"),
+        Derivation(output="roots", function=np.sqrt),
+    ]
+    repos = [
+        Repository.create(frazil.local_filesystem_storage(str(tmp_path / each)))
+        for each in ("here", "there")
+    ]
+    for steps in (30, 1):
+        for repo, run_on in zip(repos, ("driver", "spark"), strict=True):
+            write(repo, steps, chunk=4)
+            for what in declared:
+                job = frazil.spark.Job(run_on=run_on)
+                report = frazil.derive(repo, what, job=job, spark=spark)
+                assert report.is_full == (steps == 30)
+                assert (report.tasks > 0) == (run_on == "spark")
+
+    for what in declared:
+        here, there = (contents(repo, what.output) for repo in repos)
+        assert here == there
 
 
 def test_commits_of_others_don_t_disturb_and_one_of_two_runs_commits() -> None:

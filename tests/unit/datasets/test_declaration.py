@@ -53,8 +53,9 @@ def test_all_problems_are_reported_with_their_lines(tmp_path: Path) -> None:
     with pytest.raises(DeclarationError) as caught:
         load(path)
 
-    lines = {int(each.partition(":")[0].removeprefix("line ")) for each in caught.value.problems}
-    assert lines == {2, 7, 9, 14, 17, 22, 28}
+    lines = [int(each.partition(":")[0].removeprefix("line ")) for each in caught.value.problems]
+    assert lines == sorted(lines)
+    assert set(lines) == {2, 7, 9, 14, 17, 22, 28}
     text = str(caught.value)
     assert "did you mean 'branch'?" in text
     assert "did you mean 'units'?" in text
@@ -65,13 +66,22 @@ def test_all_problems_are_reported_with_their_lines(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ({"guards": {"freshness": "1d"}}, "guards.freshness needs a first dimension"),
+        ({"guards": {"freshness": "1d"}}, "guards.freshness: freshness needs a first dimension"),
         ({"sources": {"files": ["in/{time:%Y}.nc"]}}, "no first dimension with start and step"),
         ({"sources": {}}, "neither files nor a listing"),
         ({"sources": {"files": ["x"], "credentials": "nasa"}}, "no credentials 'nasa'"),
         ({"repository": "repo@v1"}, "names a version"),
         ({"mode": "virtual", "chunks": {"time": 1}}, "need mode"),
         ({"dimensions": {"time": {"step": "6h"}}}, "start and step belong together"),
+        (
+            {
+                "dimensions": {"time": {"start": "2026-01-01", "step": "6h"}},
+                "retention": {"steps": "1h"},
+            },
+            "retention.steps: 1h is shorter than one step of 6h",
+        ),
+        ({"derive": [{"output": "o", "chunk": {"time": 1}}]}, "derive.0: .*did you mean 'chunks'"),
+        ({"variables": {"t": {"between": [9, 1]}}}, "variables.t.between: 9.0 is larger than 1.0"),
         ({"notify": [{}]}, "give one of command, url, url_env"),
         ({"variables": {"t": {"attributes": {"units": "K"}}}}, "use units"),
     ],

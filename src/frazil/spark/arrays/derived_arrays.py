@@ -55,6 +55,7 @@ from frazil.spark.arrays.reduction import (
 from frazil.spark.arrays.resample import (
     ResampleBlock,
     Steps,
+    count_item,
     describe_steps,
     find_steps,
     refuse_empty,
@@ -337,19 +338,8 @@ class Deriving:
             ]
             dirty += grown(before or (), output.shape)
         self._remember(target_path, dirty, before)
-        item = max(count_bytes([array], dict.fromkeys(space.dims, 1)), 1)
-        task = ResampleBlock(
-            Computation(inputs, space, None),
-            output,
-            reduction,
-            tuple(
-                steps[dim].ends if dim in steps else np.arange(size + 1)
-                for dim, size in zip(space.dims, space.shape, strict=True)
-            ),
-            grow(space.chunks, space.shape, BLOCK_BYTES // item),
-            array.dtype,
-        )
-        unit = tuple(output.unit.values())
+        task = ResampleBlock.plan(inputs, array, space, steps, output, reduction)
+        unit, item = tuple(output.unit.values()), count_item(array)
         # Elements of the input for one of the output.
         each = max(prod(space.shape) // max(prod(output.shape), 1), 1)
         state = sum(one.itemsize for one in reduction.columns(array.dtype).values())

@@ -106,6 +106,25 @@ class ResampleBlock:
     """Shape of what is read at a time."""
     dtype: "np.dtype[Any]"
 
+    @classmethod
+    def plan(
+        cls,
+        inputs: Inputs,
+        array: DataArray,
+        space: Space,
+        steps: Mapping[str, Steps],
+        output: Output,
+        reduction: Reduction,
+    ) -> "ResampleBlock":
+        """Plan the task for an array and its steps; other dimensions keep their elements."""
+        ends = (
+            steps[dim].ends if dim in steps else np.arange(size + 1)
+            for dim, size in zip(space.dims, space.shape, strict=True)
+        )
+        piece = grow(space.chunks, space.shape, BLOCK_BYTES // count_item(array))
+        computation = Computation(inputs, space, None)
+        return cls(computation, output, reduction, tuple(ends), piece, array.dtype)
+
     def __call__(self, session: ForkSession, box: Box) -> None:
         """Read the input of a box piece by piece, reduce and write it."""
         shape = tuple(stop - start for start, stop in box)
@@ -252,23 +271,20 @@ def resample(
         limit = run.task_bytes(array.nbytes)
         runner = run.choose_runner(is_small=array.nbytes <= limit)
         run.job.expect("resampling", bytes=array.nbytes)
-        item = max(count_bytes([array], dict.fromkeys(space.dims, 1)), 1)
-        task = ResampleBlock(
-            Computation(found, space, None),
-            made,
-            reduction,
-            tuple(
-                steps[dim].ends if dim in steps else np.arange(size + 1)
-                for dim, size in zip(space.dims, space.shape, strict=True)
-            ),
-            grow(space.chunks, space.shape, BLOCK_BYTES // item),
-            array.dtype,
+        task, item = (
+            ResampleBlock.plan(found, array, space, steps, made, reduction),
+            count_item(array),
         )
         boxes = cut(whole(made.shape), made.shards or made.chunks)
         sizes = [prod(b - a for a, b in task.input_box(box)) * item for box in boxes]
         if groups := pack(boxes, sizes, limit):
             write_regions(runner, session, task, groups, "resampling")
         return run.commit(session, message or f"resample {input} to {output}", metadata)
+
+
+def count_item(array: DataArray) -> int:
+    """Return the bytes of an element, with what is read along with it."""
+    return max(count_bytes([array], dict.fromkeys(map(str, array.dims), 1)), 1)
 
 
 def refuse_empty(array: DataArray, how: str, steps: Mapping[str, Steps]) -> None:

@@ -180,7 +180,8 @@ class Attempt:
                 rivals = [each.files for each in error.problems if each.is_rivalry]
                 unfit = {e for each in error.problems if not each.is_rivalry for e in each.files}
                 unfit = {locations.get(each, each) for each in unfit or error.files} & waiting
-                blamed = dict.fromkeys(sorted(unfit), str(error))
+                names = {location: name for name, location in locations.items()}
+                blamed = {e: error.explain(e, names.get(e, e)) for e in sorted(unfit)}
                 if rivals and len(rivals) == len(error.problems):
                     chosen = self._choose_rivals(rivals, parsed, work)
                     blamed = {each: self._explain_rival(rival) for each, rival in chosen.items()}
