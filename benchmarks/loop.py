@@ -5,12 +5,14 @@ python -m benchmarks.loop [--rounds N] [--days N] [--steps N]
 
 import argparse
 import os
+import resource
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -45,6 +47,12 @@ def measure(function: Callable[[], Any]) -> tuple[float, Any]:
     return time.perf_counter() - begun, result
 
 
+def count_processor() -> float:
+    """Return the processor time of this process and of those that it started."""
+    used = [resource.getrusage(e) for e in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(each.ru_utime + each.ru_stime for each in used)
+
+
 def time_runs(rounds: int, days: int) -> None:
     """Print the time from new files to their commit, in a resident process and in a new one."""
     with tempfile.TemporaryDirectory() as name:
@@ -63,19 +71,21 @@ def time_runs(rounds: int, days: int) -> None:
         day, resident, cold = days, [], []
         for turn in range(2 * rounds + 1):
             send(centre, day + turn)
+            before = count_processor()
             if turn < rounds:
                 seconds, report = measure(lambda: run(folder / "dataset.toml", now=lambda: now))
                 assert report.outcome == "published", report
-                resident.append(seconds)
+                resident.append((seconds, count_processor() - before))
             else:
                 seconds, _ = measure(
                     lambda: subprocess.run(
                         command, cwd=folder, check=True, capture_output=True, env=own
                     )
                 )
-                cold.append(seconds)
-    print(f"new files to commit, in a resident process  {median(resident):5.2f} s")
-    print(f"new files to commit, with `frazil run`      {median(cold[1:]):5.2f} s")
+                cold.append((seconds, count_processor() - before))
+    for title, found in (("in a resident process", resident), ("with `frazil run`", cold[1:])):
+        seconds, processor = map(median, zip(*found, strict=True))
+        print(f"new files to commit, {title:22} {seconds:5.2f} s, processor {processor:5.2f} s")
 
 
 def time_derivations(steps: int) -> None:
@@ -94,14 +104,14 @@ def time_derivations(steps: int) -> None:
         job = Job(run_on="driver", progress=False)
         for number, (title, options) in enumerate(LAYOUTS.items()):
             what = Derivation(output=f"derived-{number}", source="source", **options)
-            found[title] = what, *measure(lambda w=what: derive(repo, w, job=job))
+            found[title] = what, *measure(partial(derive, repo, what, job=job))
         with repo.transaction("main", message="one more") as store:
             whole.isel(time=slice(steps, None)).to_zarr(
                 store, group="source", append_dim="time", consolidated=False
             )
         print(f"\n{'derived, ' + str(steps) + ' steps':26}  whole     one more step")
         for title, (what, full, before) in found.items():
-            seconds, after = measure(lambda w=what: derive(repo, w, job=job))
+            seconds, after = measure(partial(derive, repo, what, job=job))
             ratio, work = seconds / full, after.elements / before.elements
             print(f"{title:26} {full:6.2f} s  {seconds:6.2f} s  {ratio:6.1%}  elements {work:.2%}")
 

@@ -66,7 +66,8 @@ def test_a_copy_is_left_out_and_its_original_can_be_corrected(tmp_path: Path) ->
     archive.send(0)
     original = archive.path(0)
     # Both have one age, and the name of the copy sorts first.
-    copy = shutil.copy2(original, original.with_name(f"{original.stem}-copy.h5"))
+    copy = original.with_name(f"{original.stem}-copy.h5")
+    shutil.copy2(original, copy)
 
     report = archive.run()
 
@@ -187,7 +188,7 @@ def test_follow_takes_files_that_arrive_and_ends_by_a_signal(tmp_path: Path) -> 
 def test_follow_tries_again_after_failures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     archive = Archive(tmp_path)
     archive.send(0)
-    reports, calls = [], []
+    reports, calls = list[str](), list[int]()
     stop = Event()
     real = Opened.discover
 

@@ -7,6 +7,7 @@ from math import prod
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from xarray import DataArray
 
@@ -82,15 +83,18 @@ def _find_times(dim: str, coordinate: DataArray | None, rule: str) -> Steps:
         )
     if not index.is_monotonic_increasing:
         raise InvalidInputError(f"{dim} must ascend to be resampled")
-    ones = DataArray(np.ones(len(index)), {dim: coordinate.variable}, (dim,))
     try:
-        counted = ones.resample({dim: rule}).sum().fillna(0)
+        if isinstance(index, pd.DatetimeIndex):  # as Xarray does, which sums groups one by one
+            sizes = pd.Series(0, index).groupby(pd.Grouper(freq=rule)).size()
+            counts, starts = sizes.to_numpy(), sizes.index.to_numpy()
+        else:
+            ones = DataArray(np.ones(len(index)), {dim: coordinate.variable}, (dim,))
+            counted = ones.resample({dim: rule}).sum().fillna(0)
+            counts, starts = counted.values, counted[dim].values
     except ValueError as error:
         raise InvalidInputError(f"invalid step {rule!r} of {dim}: {error}") from error
-    ends = np.append(0, np.cumsum(counted.values)).astype(np.int64)
-    return Steps(
-        ends, DataArray(counted[dim].values, dims=(dim,), name=dim, attrs=coordinate.attrs)
-    )
+    ends = np.append(0, np.cumsum(counts)).astype(np.int64)
+    return Steps(ends, DataArray(starts, dims=(dim,), name=dim, attrs=coordinate.attrs))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
