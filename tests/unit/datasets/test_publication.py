@@ -21,7 +21,7 @@ from frazil.datasets.declaration import NamedCredentials
 from frazil.datasets.opened_dataset import AwsProfile, TemporaryS3, find_credential, find_token
 from frazil.datasets.publication import JsonFormatter, notify
 from frazil.errors import PermissionDeniedError, SetupError, StorageError
-from frazil.format.chunk_table import VirtualRef
+from frazil.format.manifest import VirtualRef
 from frazil.virtual.access import VirtualChunkAccess
 from frazil.virtual.source_formats import SourceStores
 
