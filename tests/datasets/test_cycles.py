@@ -195,7 +195,7 @@ def test_follow_tries_again_after_failures(tmp_path: Path, monkeypatch: pytest.M
     def discover(self: Opened, patterns: Any) -> Any:
         calls.append(len(calls))
         if len(calls) < 3:
-            raise StorageError("the store does not respond")
+            raise (StorageError if len(calls) == 1 else OSError)("the store does not respond")
         return real(self, patterns)
 
     def show(report: Any) -> None:
@@ -214,7 +214,7 @@ def test_a_run_that_is_killed_is_made_good_by_the_next(tmp_path: Path) -> None:
     archive.send(0)
     archive.run()
     truth, killed = pieces(0), 0
-    for day, objects in enumerate((1, 6, 14), start=1):
+    for day, objects in enumerate((2, 10), start=1):
         archive.send(day)
         truth |= pieces(day)
         before = count_objects(repo)
@@ -233,7 +233,7 @@ def test_a_run_that_is_killed_is_made_good_by_the_next(tmp_path: Path) -> None:
         )
 
     assert killed > 0
-    assert archive.run(day=5).newest_complete == "2026-01-04T00:00Z"
+    assert archive.run(day=5).newest_complete == "2026-01-03T00:00Z"
     assert archive.find_wrong(truth) == []
     assert find_wrong(Reader(load(archive.declaration)).read("series"), truth) == []
 

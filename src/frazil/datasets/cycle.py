@@ -608,7 +608,7 @@ def follow(
                 on_report(report)
         except (InvalidInputError, SetupError):
             raise
-        except IcechunkError:
+        except (IcechunkError, OSError):
             failures += 1
         pause = every.total_seconds() * 2 ** min(failures, 6)
         over.wait(min(pause, max(3600.0, every.total_seconds())))
