@@ -130,7 +130,7 @@ def _find_moments(values: NDArray[Any], attributes: dict[str, Any]) -> tuple[dat
     if not isinstance(units, str) or " since " not in units or values.dtype.kind not in "iuf":
         return None
     try:
-        # Not by a Dataset, for which xarray imports dask.
+        # Not by a Dataset, which takes ten times as long.
         decoded = decode_cf_datetime(values, units, attributes.get("calendar"))
     except ValueError:
         return None
