@@ -34,10 +34,10 @@ from frazil.virtual.access import Authorize, list_prefixes
 if TYPE_CHECKING:
     from xarray import Dataset
 
-    from frazil.tables import frame_values
+    from frazil.tables import xarray_values
 else:
     # Most tables are read without Xarray.
-    (frame_values,) = lazy_modules("frazil.tables.frame_values")
+    (xarray_values,) = lazy_modules("frazil.tables.xarray_values")
 
 _NAMED = Parameter.KEYWORD_ONLY
 _NOT_OF_READ = ("repo", "path", "time_zone")
@@ -217,7 +217,7 @@ def to_xarray(
     >>> means = sql(repo, "SELECT time, lat, avg(t2m) AS t2m FROM t2m GROUP BY time, lat")
     >>> to_xarray(means, dims=["time", "lat"]).t2m.plot()
     """
-    return frame_values.to_dataset(frame.toArrow(), dims, fill_value)
+    return xarray_values.to_dataset(frame.toArrow(), dims, fill_value)
 
 
 @verb()
@@ -242,7 +242,7 @@ def from_xarray(dataset: "Dataset", *, spark: SparkSession | None = None) -> Dat
         If two variables each have a dimension that the other lacks.
     """
     running = spark or SparkSession.getActiveSession() or find_session()
-    rows = frame_values.from_dataset(dataset)
+    rows = xarray_values.from_dataset(dataset)
     return running.createDataFrame(rows, from_arrow_schema(rows.schema))
 
 
