@@ -336,9 +336,15 @@ class _Region:
 
     def _reduce(self, ufunc: Any, data: NDArray[Any], dtype: Any = None) -> NDArray[Any]:
         """Reduce cells to groups, with all axes."""
-        found = np.broadcast_to(data, self.shape)
+        found = data.reshape((1,) * (len(self.shape) - data.ndim) + data.shape)
+        # Constant along an axis: one value is enough, and a sum is a multiple of it.
+        constant = [axis for axis in self._reduced if found.shape[axis] == 1]
+        shape = [1 if axis in constant else size for axis, size in enumerate(self.shape)]
+        found = np.broadcast_to(found, shape)
         if self._reduced:
             found = ufunc.reduce(found, axis=self._reduced, dtype=dtype, keepdims=True)
+            if ufunc is np.add:
+                found = found * prod(self.shape[axis] for axis in constant)
         for axis, (order, starts, _) in self._segments.items():
             found = ufunc.reduceat(found.take(order, axis), starts, axis, dtype=dtype)
         return found if dtype is None else found.astype(dtype, copy=False)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -111,7 +112,7 @@ _WEIGHTED = {"WEIGHTED_AVG": "{0}", "AREA_AVG": "cos(radians({0}))"}
 
 
 def replace_functions(text: str) -> str:
-    """Return a query with expressions in place of the functions that only Frazil has.
+    """Return a query with expressions for functions that only Frazil has, and `window` quoted.
 
     `weighted_avg(value, weight)` is the average with weights, `area_avg(value, lat)` that with the
     areas of cells of a regular grid of longitudes and latitudes, in degrees. Raises InvalidInputError.
@@ -120,7 +121,12 @@ def replace_functions(text: str) -> str:
         tokens = sqlglot.tokenize(text, read=DIALECT)
     except SqlglotError:
         return text
-    edits = []
+    # The parser takes the function for the clause, unless its name is quoted.
+    edits = [
+        (each.start, each.end + 1, f"`{each.text}`")
+        for each, after in pairwise(tokens)
+        if each.token_type is TokenType.WINDOW and after.token_type is TokenType.L_PAREN
+    ]
     try:
         calls = list(_find_calls(text, tokens, _WEIGHTED))
     except NotPushedDownError as error:
@@ -131,6 +137,7 @@ def replace_functions(text: str) -> str:
                 f"can't parse {text[call.start : call.end]}: write {call.name.lower()}(value, "
                 f"{'lat' if call.name == 'AREA_AVG' else 'weight'})"
             )
+        edits = [each for each in edits if not call.start <= each[0] < call.end]
         value, given = map(replace_functions, call.arguments)
         weight = f"CAST({_WEIGHTED[call.name].format(given)} AS DOUBLE)"
         edits.append(
