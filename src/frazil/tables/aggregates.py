@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from frazil.tables.columns import TIMESTAMP, Values, to_arrow
+from frazil.tables.columns import TIMESTAMP, Values, byte_width, to_arrow
 from frazil.tables.predicates import Condition, columns_of, evaluate, truth_of_values
 from frazil.tables.scan_plan import ChunkCount, Mask, Partition, ScanPlan, to_column
 
@@ -218,6 +218,17 @@ class PartialAggregates:
     def count_chunks(self) -> dict[str, ChunkCount]:
         """Return the number of chunks to read, by array."""
         return self.plan.count_chunks()
+
+    def weigh(self, partitions: Sequence[Partition]) -> tuple[int, int]:
+        """Return about how many bytes are read for partitions, and how many rows they give at most."""
+        plan = self.plan
+        cells = sum(each.chunk_count for each in partitions) * plan.grid.largest_chunk()
+        dims = {dim for name in self.groups for dim in plan.columns.get(name).dims}
+        groups = prod(plan.columns.sizes[dim] for dim in dims)
+        if any(each.function == "frequency" for each in self.partials):
+            groups = cells
+        width = sum(byte_width(each.type) for each in plan.lazy.values())
+        return cells * width, min(groups, cells)
 
     def read(self, partition: Partition) -> Iterator[pa.RecordBatch]:
         """Yield the groups of each region that has matching cells."""

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
@@ -149,6 +150,54 @@ def replace_functions(text: str) -> str:
             )
         )
     return apply_edits(text, edits)
+
+
+@dataclass(frozen=True, slots=True)
+class TableFunction:
+    """Call of a table function that only Frazil has, such as `points(TABLE stations, 't')`."""
+
+    name: str
+    view: str
+    """View that stands for its rows in the query."""
+    query: str | None
+    """Query of its input; None if that is the path of a file."""
+    path: str
+    arguments: str
+    """Its other arguments."""
+
+
+def replace_table_functions(text: str) -> tuple[list[TableFunction], str]:
+    """Return the calls of `points` and `zonal` in a query, and the query with views in their place."""
+    found, edits = [], []
+    try:
+        tokens = sqlglot.tokenize(text, read=DIALECT)
+        for call in _find_calls(text, tokens, ("POINTS", "ZONAL")):
+            first, *others = call.arguments or ("",)
+            inner = sqlglot.tokenize(first, read=DIALECT)
+            is_path = len(inner) == 1 and inner[0].token_type is TokenType.STRING
+            if inner[:1] and inner[0].text.upper() == "TABLE":
+                inner = inner[1:]
+            elif not is_path:
+                continue
+            if inner and inner[0].token_type is TokenType.L_PAREN:
+                inner = inner[1:-1]
+            given = text_of(first, inner) if inner else ""
+            is_query = bool(inner) and inner[0].text.upper() in ("SELECT", "WITH")
+            query = given if is_query else f"SELECT * FROM {given}"
+            view = f"frazil_{uuid4().hex}"
+            found.append(
+                TableFunction(
+                    call.name.lower(),
+                    view,
+                    None if is_path else query,
+                    inner[0].text if is_path else "",
+                    ", ".join(others),
+                )
+            )
+            edits.append((call.start, call.end, view))
+    except (NotPushedDownError, SqlglotError):
+        return [], text  # parsed again, with an error that tells the place
+    return found, apply_edits(text, edits)
 
 
 @dataclass(frozen=True, slots=True)

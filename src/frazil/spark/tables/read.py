@@ -4,6 +4,7 @@ This is about twice as fast as Spark's Python data source.
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from inspect import Parameter, signature
@@ -15,9 +16,11 @@ from pyspark.sql import functions as sql
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from frazil.arguments import verb
+from frazil.errors import IcechunkError
 from frazil.lazy import lazy_modules
-from frazil.spark.runtime import make_rows
+from frazil.spark.runtime import is_connect, make_rows
 from frazil.spark.spark_session import find_session
+from frazil.tables.aggregates import PartialAggregates
 from frazil.tables.scan_plan import ScanPlan
 from frazil.tables.table_options import (
     DEFAULT_TARGET_BYTES,
@@ -27,7 +30,7 @@ from frazil.tables.table_options import (
     pop_version,
     refuse_unknown,
 )
-from frazil.tables.table_source import AnyRepository, Table, open_source, open_table
+from frazil.tables.table_source import AnyRepository, RowTable, Table, open_source, open_table
 from frazil.urls import make_ref, parse_bytes
 from frazil.virtual.access import Authorize, list_prefixes
 
@@ -79,6 +82,26 @@ def make_frame(spark: SparkSession, table: Table) -> DataFrame:
     rows = frame.select(*others, sql.posexplode(last).alias(_POSITION, last))
     columns = zip(numbers, table.schema, strict=True)
     return rows.select(*(_unpack(each, field, last) for each, field in columns))
+
+
+DRIVER_BYTES, DRIVER_ROWS = 16 << 20, 1 << 14
+"""Size of tables that are read in the driver, because starting tasks would take longer."""
+
+
+def make_result(spark: SparkSession, table: Table) -> DataFrame:
+    """Return a DataFrame of a table; few aggregates and metadata are read now, without tasks."""
+    if not isinstance(table, PartialAggregates | RowTable) or is_connect(spark):
+        return make_frame(spark, table)
+    partitions: Sequence[Any] = table.partitions()
+    size, rows = table.weigh(partitions)
+    schema = from_arrow_schema(table.schema)
+    read: Any = table.read
+    if size <= DRIVER_BYTES and rows <= DRIVER_ROWS:
+        # Tasks may reach files that the driver does not, and their errors say more.
+        with suppress(IcechunkError, OSError):
+            batches = [batch for each in partitions for batch in read(each)]
+            return spark.createDataFrame(pa.Table.from_batches(batches, table.schema), schema)
+    return make_rows(spark, read, partitions, schema)
 
 
 _POSITION = "position"
