@@ -45,20 +45,24 @@ test-oldest: environment ## run the fast tests on the oldest Python found, unles
 	fi
 
 SPARKS := 4.0 4.1 4.2
-SPARK_LANES := tests/spark/test_runtime.py tests/spark/test_verbs.py tests/spark/arrays/test_foreach.py \
-	tests/spark/ingestion/test_ingest.py tests/spark/tables/test_read.py tests/spark/tables/test_sql.py \
-	tests/spark/tables/test_write_frame.py tests/spark/tables/test_changes_stream.py \
-	tests/spark/tables/test_write_stream.py tests/spark/maintenance/test_spark_gc.py
+SPARK_LANE := @tests/spark/lane.txt
+SPARK_MATRIX := $(addprefix tests/spark/, test_runtime.py test_verbs.py arrays/test_foreach.py ingestion/test_ingest.py \
+	$(addprefix tables/test_, read.py sql.py write_frame.py changes_stream.py write_stream.py) \
+	maintenance/test_spark_gc.py clusters/test_connect.py)
 # Older versions of PySpark leave sockets open.
 OLD_SPARK := -W ignore::pytest.PytestUnraisableExceptionWarning -W ignore::ResourceWarning
 
 .PHONY: test-spark
-test-spark: ## run the representative Spark tests on every older Spark (SPARKS="4.0", SPARK_LANES=tests/spark)
+test-spark: ## run a few tests of each kind on every older Spark (SPARKS="4.0")
 	@set -e; for version in $(SPARKS); do \
-		scripts/environment .venv-spark-$$version --groups dev interop ecosystem readers spark --pin "pyspark[connect]==$$version.*"; \
+		scripts/environment .venv-spark-$$version --groups lane --pin "pyspark[connect]==$$version.*"; \
 		echo "Spark $$version"; \
-		.venv-spark-$$version/bin/python -m pytest -q $(OLD_SPARK) $(SPARK_LANES); \
+		.venv-spark-$$version/bin/python -m pytest -q $(OLD_SPARK) $(SPARK_LANE); \
 	done
+
+.PHONY: test-spark-all
+test-spark-all: ## run the whole matrix of Spark tests on every older Spark
+	@$(MAKE) test-spark SPARK_LANE="$(SPARK_MATRIX)"
 
 .PHONY: test-random
 test-random: environment ## run random tests with a fresh seed, or with SEED=…, for two minutes at most

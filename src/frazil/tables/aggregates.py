@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from frazil.tables.columns import TIMESTAMP, Values, to_arrow
+from frazil.tables.columns import TIMESTAMP, Values, byte_width, to_arrow
 from frazil.tables.predicates import Condition, columns_of, evaluate, truth_of_values
 from frazil.tables.scan_plan import ChunkCount, Mask, Partition, ScanPlan, to_column
 
@@ -219,6 +219,17 @@ class PartialAggregates:
         """Return the number of chunks to read, by array."""
         return self.plan.count_chunks()
 
+    def weigh(self, partitions: Sequence[Partition]) -> tuple[int, int]:
+        """Return about how many bytes are read for partitions, and how many rows they give at most."""
+        plan = self.plan
+        cells = sum(each.chunk_count for each in partitions) * plan.grid.largest_chunk()
+        dims = {dim for name in self.groups for dim in plan.columns.get(name).dims}
+        groups = prod(plan.columns.sizes[dim] for dim in dims)
+        if any(each.function == "frequency" for each in self.partials):
+            groups = cells
+        width = sum(byte_width(each.type) for each in plan.lazy.values())
+        return cells * width, min(groups, cells)
+
     def read(self, partition: Partition) -> Iterator[pa.RecordBatch]:
         """Yield the groups of each region that has matching cells."""
         schema, dims = self.schema, self.plan.columns.dims
@@ -336,9 +347,15 @@ class _Region:
 
     def _reduce(self, ufunc: Any, data: NDArray[Any], dtype: Any = None) -> NDArray[Any]:
         """Reduce cells to groups, with all axes."""
-        found = np.broadcast_to(data, self.shape)
+        found = data.reshape((1,) * (len(self.shape) - data.ndim) + data.shape)
+        # Constant along an axis: one value is enough, and a sum is a multiple of it.
+        constant = [axis for axis in self._reduced if found.shape[axis] == 1]
+        shape = [1 if axis in constant else size for axis, size in enumerate(self.shape)]
+        found = np.broadcast_to(found, shape)
         if self._reduced:
             found = ufunc.reduce(found, axis=self._reduced, dtype=dtype, keepdims=True)
+            if ufunc is np.add:
+                found = found * prod(self.shape[axis] for axis in constant)
         for axis, (order, starts, _) in self._segments.items():
             found = ufunc.reduceat(found.take(order, axis), starts, axis, dtype=dtype)
         return found if dtype is None else found.astype(dtype, copy=False)

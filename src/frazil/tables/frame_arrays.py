@@ -26,14 +26,6 @@ from frazil.tables.columns import (
     make_values,
     to_arrow,
 )
-from frazil.tables.frame_values import (
-    Stored,
-    cast_column,
-    encode,
-    null_of,
-    show,
-    to_values,
-)
 from frazil.tables.predicates import (
     EVERYTHING,
     Condition,
@@ -46,6 +38,14 @@ from frazil.tables.predicates import (
     truth_of_values,
 )
 from frazil.tables.table_options import WriteOptions
+from frazil.tables.xarray_values import (
+    Stored,
+    cast_column,
+    encode,
+    null_of,
+    show,
+    to_values,
+)
 from frazil.virtual.source_formats import without_codec_warnings
 
 if TYPE_CHECKING:

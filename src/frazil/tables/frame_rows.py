@@ -32,7 +32,6 @@ from frazil.tables.frame_arrays import (
     open_array,
     refuse_outside,
 )
-from frazil.tables.frame_values import Stored, cast_column, encode, show
 from frazil.tables.table_options import (
     NO_REPOSITORY,
     Duplicates,
@@ -41,6 +40,7 @@ from frazil.tables.table_options import (
     read_write_options,
 )
 from frazil.tables.table_source import open_repository
+from frazil.tables.xarray_values import Stored, cast_column, encode, show
 
 _SHOWN = 3
 

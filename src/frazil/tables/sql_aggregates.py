@@ -2,7 +2,9 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
@@ -111,7 +113,7 @@ _WEIGHTED = {"WEIGHTED_AVG": "{0}", "AREA_AVG": "cos(radians({0}))"}
 
 
 def replace_functions(text: str) -> str:
-    """Return a query with expressions in place of the functions that only Frazil has.
+    """Return a query with expressions for functions that only Frazil has, and `window` quoted.
 
     `weighted_avg(value, weight)` is the average with weights, `area_avg(value, lat)` that with the
     areas of cells of a regular grid of longitudes and latitudes, in degrees. Raises InvalidInputError.
@@ -120,7 +122,12 @@ def replace_functions(text: str) -> str:
         tokens = sqlglot.tokenize(text, read=DIALECT)
     except SqlglotError:
         return text
-    edits = []
+    # The parser takes the function for the clause, unless its name is quoted.
+    edits = [
+        (each.start, each.end + 1, f"`{each.text}`")
+        for each, after in pairwise(tokens)
+        if each.token_type is TokenType.WINDOW and after.token_type is TokenType.L_PAREN
+    ]
     try:
         calls = list(_find_calls(text, tokens, _WEIGHTED))
     except NotPushedDownError as error:
@@ -131,6 +138,7 @@ def replace_functions(text: str) -> str:
                 f"can't parse {text[call.start : call.end]}: write {call.name.lower()}(value, "
                 f"{'lat' if call.name == 'AREA_AVG' else 'weight'})"
             )
+        edits = [each for each in edits if not call.start <= each[0] < call.end]
         value, given = map(replace_functions, call.arguments)
         weight = f"CAST({_WEIGHTED[call.name].format(given)} AS DOUBLE)"
         edits.append(
@@ -142,6 +150,54 @@ def replace_functions(text: str) -> str:
             )
         )
     return apply_edits(text, edits)
+
+
+@dataclass(frozen=True, slots=True)
+class TableFunction:
+    """Call of a table function that only Frazil has, such as `points(TABLE stations, 't')`."""
+
+    name: str
+    view: str
+    """View that stands for its rows in the query."""
+    query: str | None
+    """Query of its input; None if that is the path of a file."""
+    path: str
+    arguments: str
+    """Its other arguments."""
+
+
+def replace_table_functions(text: str) -> tuple[list[TableFunction], str]:
+    """Return the calls of `points` and `zonal` in a query, and the query with views in their place."""
+    found, edits = [], []
+    try:
+        tokens = sqlglot.tokenize(text, read=DIALECT)
+        for call in _find_calls(text, tokens, ("POINTS", "ZONAL")):
+            first, *others = call.arguments or ("",)
+            inner = sqlglot.tokenize(first, read=DIALECT)
+            is_path = len(inner) == 1 and inner[0].token_type is TokenType.STRING
+            if inner[:1] and inner[0].text.upper() == "TABLE":
+                inner = inner[1:]
+            elif not is_path:
+                continue
+            if inner and inner[0].token_type is TokenType.L_PAREN:
+                inner = inner[1:-1]
+            given = text_of(first, inner) if inner else ""
+            is_query = bool(inner) and inner[0].text.upper() in ("SELECT", "WITH")
+            query = given if is_query else f"SELECT * FROM {given}"
+            view = f"frazil_{uuid4().hex}"
+            found.append(
+                TableFunction(
+                    call.name.lower(),
+                    view,
+                    None if is_path else query,
+                    inner[0].text if is_path else "",
+                    ", ".join(others),
+                )
+            )
+            edits.append((call.start, call.end, view))
+    except (NotPushedDownError, SqlglotError):
+        return [], text  # parsed again, with an error that tells the place
+    return found, apply_edits(text, edits)
 
 
 @dataclass(frozen=True, slots=True)

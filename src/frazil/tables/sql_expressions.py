@@ -12,8 +12,14 @@ from sqlglot import Token, TokenType, exp
 from sqlglot.errors import SqlglotError
 
 from frazil.tables.aggregates import BOOLEAN, DOUBLE, SINGLE, Expression
-from frazil.tables.columns import Columns, GroupArrays, Values, to_arrow
-from frazil.tables.joined_arrays import identity, join_arrays
+from frazil.tables.columns import (
+    Columns,
+    GroupArrays,
+    Values,
+    identity,
+    join_arrays,
+    to_arrow,
+)
 from frazil.tables.predicates import find_unknown, find_zone, parse_number
 from frazil.tables.sql_predicates import DIALECT, Scope, read_predicate
 from frazil.tables.sql_statements import insert_values, quote

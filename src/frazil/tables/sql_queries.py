@@ -49,6 +49,9 @@ from frazil.urls import BranchRef, NamedRef, Ref
 _VERSION = re.compile(
     r"\s+(?:FOR\s+)?(?:SYSTEM_)?(VERSION|TIMESTAMP|TIME)\s+AS\s+OF\s+('[^'\\]*'|\d+)", re.IGNORECASE
 )
+_SAMPLE = re.compile(
+    r"\s+TABLESAMPLE\s*(?:\w+\s*)?\([^()]*\)(?:\s*REPEATABLE\s*\(\d+\))?", re.IGNORECASE
+)
 _CHANGES_ROWS = ("sample", "pivots", "laterals", "joins")
 
 
@@ -61,7 +64,7 @@ class TableUse:
     name: str
     start: int
     end: int
-    """End of the table's span in the query text, including its `VERSION AS OF` clause."""
+    """End of the table's span in the query text, including the clauses before its alias."""
     alias: str
     """Qualifier of the table's columns. The query already contains it if `is_aliased`."""
     is_aliased: bool
@@ -70,6 +73,8 @@ class TableUse:
     """True if every unqualified column belongs to this table."""
     version: str | None = None
     as_of: str | None = None
+    sample: str = ""
+    """Its `TABLESAMPLE` clause."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,17 +238,20 @@ def _use(text: str, table: exp.Table, args: Mapping[str, Any]) -> TableUse:
     where = None if select is None else select.args.get("where")
     version = _VERSION.match(text, end)
     kind, value = (version[1].upper(), version[2].strip("'")) if version else ("", None)
+    end = version.end() if version else end
+    sample = _SAMPLE.match(text, end)
     return TableUse(
         folder=table.db,
         name=table.name,
         start=start,
-        end=version.end() if version else end,
+        end=sample.end() if sample else end,
         alias=table.alias or table.name,
         is_aliased=bool(table.alias),
         where=None if where is None else insert_values(where.this, args).sql(dialect=DIALECT),
         is_alone=is_alone,
         version=value if kind == "VERSION" else None,
         as_of=value if kind in ("TIMESTAMP", "TIME") else None,
+        sample=sample[0] if sample else "",
     )
 
 
@@ -298,7 +306,7 @@ class PlannedTable:
             return [(self.start + first, self.start + end, new) for first, end, new in edits]
         (use,) = self.uses
         alias = "" if use.is_aliased else f" AS {quote(use.alias)}"
-        return [(use.start, use.end, f"{quote(view)}{alias}")]
+        return [(use.start, use.end, f"{quote(view)}{use.sample}{alias}")]
 
     def explain(self) -> Iterator[str]:
         """Yield what is read of the table, and what is evaluated before the engine sees rows."""

@@ -208,6 +208,11 @@ class RowTable:
         """Return the first row of each partition, mostly one."""
         return range(0, len(self._rows), _ROWS_OF_A_PARTITION)
 
+    def weigh(self, partitions: Sequence[int]) -> tuple[int, int]:
+        """Return that no bytes are read, and the number of rows."""
+        del partitions
+        return 0, len(self._rows)
+
     def read(self, partition: int) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a partition."""
         yield from self._rows.slice(partition, _ROWS_OF_A_PARTITION).to_batches()

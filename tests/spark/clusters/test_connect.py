@@ -3,12 +3,14 @@
 import threading
 import time
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import xarray as xr
+from pyspark.errors import PySparkValueError
 from pyspark.sql import SparkSession
 
 import frazil
@@ -22,6 +24,7 @@ from tests.spark.clusters import jobs
 from tests.spark.clusters.archive import check_history, messages, read, save_files
 from tests.spark.clusters.drivers import Driver
 from tests.spark.maintenance.damaged import lose_chunks
+from tests.spark.tables.streams import expected, put_file, read_files, values
 
 pytest.importorskip("grpc")
 pytestmark = pytest.mark.xdist_group("clusters")
@@ -247,3 +250,91 @@ def test_progress_is_shown_while_tasks_run(client: Driver) -> None:
 
     assert reported[-1] == ("resting", 12, 12)
     assert any(0 < done < 12 for _, done, _ in reported)
+
+
+def attach_for_all(spark: SparkSession, url: str) -> tuple[str, ...]:
+    return frazil.spark.attach(url, "weather", metadata=False, is_global=True, spark=spark).views
+
+
+def look_around(_: SparkSession, address: str) -> dict[str, list[tuple[Any, ...]]]:
+    """Do what a BI tool does: plain SQL in a session of its own, which never heard of Frazil."""
+    tool = SparkSession.builder.remote(address).create()
+    texts = (
+        "SHOW TABLES IN global_temp LIKE 'weather*'",
+        "DESCRIBE global_temp.weather_t",
+        "SELECT y, max(t) FROM global_temp.weather_t WHERE time >= 6 GROUP BY y ORDER BY y",
+    )
+    return {text.split()[0]: [tuple(row)[:2] for row in tool.sql(text).collect()] for text in texts}
+
+
+def test_a_bi_tool_lists_describes_and_queries_attached_arrays(
+    client: Driver, server: str, tmp_path: Path
+) -> None:
+    repo = frazil.Repository.create(frazil.local_filesystem_storage(str(tmp_path)))
+    frazil.write(repo, make())
+
+    views = client.call(attach_for_all, str(tmp_path))
+    found = client.call(look_around, server)
+
+    assert views == ("global_temp.weather_t", "global_temp.weather_cells")
+    assert found["SHOW"] == [("global_temp", "weather_cells"), ("global_temp", "weather_t")]
+    assert found["DESCRIBE"] == [
+        ("time", "bigint"), ("y", "bigint"), ("x", "bigint"), ("t", "double"),
+    ]  # fmt: skip
+    assert found["SELECT"] == [(y, float(make().t.isel(y=y).max())) for y in range(6)]
+
+
+def run_pipeline(spark: SparkSession, folder: Path) -> list[tuple[Any, ...]]:
+    """Run a pipeline with a repository as source and another one as sink."""
+    from pyspark import pipelines  # noqa: PLC0415 (Spark 4.0 has none)
+    from pyspark.pipelines import (  # noqa: PLC0415
+        graph_element_registry,
+        spark_connect_graph_element_registry,
+        spark_connect_pipeline,
+    )
+
+    graph = spark_connect_pipeline.create_dataflow_graph(spark, None, None, {})
+    registry = spark_connect_graph_element_registry.SparkConnectGraphElementRegistry(spark, graph)
+    with graph_element_registry.graph_element_registration_context(registry):
+
+        @pipelines.materialized_view
+        def highest() -> Any:
+            source = spark.read.format("icechunk").option("repo", str(folder / "source"))
+            return source.load().groupBy("y").agg({"t": "max"}).toDF("y", "t")
+
+        sink = {"repo": str(folder / "sink"), "dims": "t,x", "append_dim": "t"}
+        pipelines.create_sink("cells", "icechunk", sink)
+
+        @pipelines.append_flow(target="cells")
+        def append() -> Any:
+            return read_files(spark, folder / "files")
+
+    storage = (folder / "storage").as_uri()
+    run = spark_connect_pipeline.start_run(spark, graph, [], False, [], False, storage)
+    try:
+        spark_connect_pipeline.handle_pipeline_events(run)
+    except PySparkValueError as error:
+        # The client of 4.3 refuses what comes after the end of a run that had Python tasks.
+        if "__python_accumulator__" not in str(error):
+            raise
+    return sorted(map(tuple, spark.table("highest").collect()))
+
+
+@pytest.mark.skipif(find_spec("pyspark.pipelines") is None, reason="Spark 4.0 has no pipelines")
+def test_a_declarative_pipeline_reads_and_writes_repositories(
+    client: Driver, tmp_path: Path
+) -> None:
+    repos = [
+        frazil.Repository.create(frazil.local_filesystem_storage(str(tmp_path / name)))
+        for name in ("source", "sink")
+    ]
+    frazil.write(repos[0], make())
+    for count in (1, 2):
+        put_file(tmp_path / "files", count - 1)
+
+        found = client.call(run_pipeline, tmp_path)
+
+        assert found == [(y, float(make().t.isel(y=y).max())) for y in range(6)]
+        # A second run appends only what is new.
+        np.testing.assert_array_equal(values(repos[1]), expected(count))
+        assert len(messages(tmp_path / "sink")) == count

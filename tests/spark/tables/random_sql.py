@@ -32,7 +32,7 @@ import frazil
 import frazil.spark
 from frazil.errors import IcechunkError
 from frazil.spark.tables import sql as views
-from frazil.spark.tables.read import make_frame
+from frazil.spark.tables.read import make_frame, make_result
 from frazil.tables.table_options import Options
 from frazil.tables.table_source import Table, open_source, open_table
 from frazil.xarray import to_icechunk
@@ -1031,11 +1031,11 @@ class Runner:
     @contextmanager
     def _reading(self) -> Iterator[None]:
         how = read_on_driver if self.on_driver else make_frame
-        setattr(views, "make_frame", how)  # noqa: B010 (it is no name of this module's own)
+        setattr(views, "make_result", how)  # noqa: B010 (it is no name of this module's own)
         try:
             yield
         finally:
-            setattr(views, "make_frame", make_frame)  # noqa: B010
+            setattr(views, "make_result", make_result)  # noqa: B010
 
     def try_one(
         self, chance: random.Random, world: World, counts: Counter[str]

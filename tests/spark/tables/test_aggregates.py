@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 import frazil
 import frazil.spark
 from frazil.errors import InvalidInputError
+from frazil.spark.tables import read
 from frazil.xarray import to_icechunk
 
 pytestmark = pytest.mark.xdist_group("spark-tables")
@@ -97,7 +98,10 @@ def rows(frame: object) -> list[tuple[object, ...]]:
 
 
 @pytest.mark.parametrize("query", [*SUMMED, *NOT_SUMMED])
-def test_sums_are_those_of_cells(spark: SparkSession, path: Path, query: str) -> None:
+def test_sums_are_those_of_cells(
+    spark: SparkSession, path: Path, query: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(read, "DRIVER_ROWS", -1)
     for name, variables in (("t", None), ("v", ["v"]), ("n", ["n"])):
         cells = frazil.spark.read(str(path), variables=variables, spark=spark)
         cells.createOrReplaceTempView(f"plain_{name}")
@@ -110,6 +114,32 @@ def test_sums_are_those_of_cells(spark: SparkSession, path: Path, query: str) ->
     # Cells become rows only where they must.
     plan = found._jdf.queryExecution().optimizedPlan().toString()
     assert ("_frazil_" in plan) is (query in SUMMED)
+
+
+@pytest.mark.parametrize(
+    ("query", "has_tasks"),
+    [
+        ("SELECT lat, avg(v) AS m, count(*) AS c FROM v WHERE lon > 1 GROUP BY lat", False),
+        ("SELECT max(v) AS m, sum(lat) AS s FROM v WHERE lat > 25", False),
+        ("SELECT count(*) AS c FROM repo.snapshots", False),
+        ("SELECT lat, v FROM v WHERE v > 40", True),
+    ],
+)
+def test_few_aggregates_and_metadata_need_no_tasks_of_python(
+    spark: SparkSession,
+    path: Path,
+    query: str,
+    has_tasks: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = frazil.spark.sql(str(path), query, spark=spark)
+    monkeypatch.setattr(read, "DRIVER_ROWS", -1)
+    by_tasks = frazil.spark.sql(str(path), query, spark=spark)
+
+    assert found.schema == by_tasks.schema
+    assert rows(found) == rows(by_tasks)
+    plans = [each._jdf.queryExecution().toString() for each in (found, by_tasks)]
+    assert ["MapInArrow" in plan for plan in plans] == [has_tasks, True]
 
 
 def test_areas_weigh_averages(spark: SparkSession, path: Path) -> None:

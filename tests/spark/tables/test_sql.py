@@ -1,5 +1,7 @@
 """Queries in SQL: right as Spark answers them, and only the chunks and columns read that they need."""
 
+from datetime import datetime
+
 import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
@@ -132,3 +134,51 @@ def test_what_is_no_query_is_refused(spark: SparkSession, weather: Weather) -> N
     for text in ("DROP TABLE t", "SELECT 1; SELECT 2", "SELECT FROM WHERE"):
         with pytest.raises(InvalidInputError, match="query"):
             frazil.spark.sql(weather.repo, text, spark=spark)
+
+
+def test_points_and_zones_are_table_functions(spark: SparkSession, weather: Weather) -> None:
+    places = spark.createDataFrame(
+        [("a", 7.0, 33.0, datetime(2020, 1, 3)), ("b", -50.0, 341.0, datetime(2020, 1, 9))],
+        "name string, lat double, lon double, time timestamp",
+    )
+    zones = spark.createDataFrame(
+        [("z", "POLYGON ((25 0, 70 0, 70 28, 25 28, 25 0))")], "n string, geometry string"
+    )
+    places.createOrReplaceTempView("places")
+    zones.createOrReplaceTempView("zones")
+
+    def ask(text: str, **args: object) -> list[tuple[object, ...]]:
+        return sorted(
+            map(tuple, frazil.spark.sql(f"{weather.path}@v1", text, args, spark=spark).collect())
+        )
+
+    old = f"{weather.path}@v1"
+    assert ask(
+        "SELECT p.name, p.t, l.t FROM points(TABLE places, 't') p "
+        "JOIN points(TABLE (SELECT * FROM places WHERE lat > :least), 't', method => 'linear') l "
+        "USING (name)",
+        least=0,
+    ) == [
+        (name, near, between)
+        for (name, near), (_, between) in zip(
+            *(
+                frazil.spark.points(old, places.where("lat > 0"), "t", method=method, spark=spark)
+                .select("name", "t")
+                .collect()
+                for method in ("nearest", "linear")
+            ),
+            strict=True,
+        )
+    ]
+    means = frazil.spark.zonal(old, zones, "t", stats=["max"], spark=spark)
+    assert ask(
+        "SELECT n, max(t_max) FROM zonal(TABLE zones, 't', stats => array('max')) GROUP BY n"
+    ) == [("z", max(row.t_max for row in means.collect()))]
+    for text, match in (
+        ("SELECT * FROM points(TABLE places, 't', methd => 'linear')", "did you mean 'method'"),
+        ("SELECT * FROM points(TABLE places)", "needs arrays"),
+    ):
+        with pytest.raises(InvalidInputError, match=match):
+            ask(text)
+    spark.catalog.dropTempView("places")
+    spark.catalog.dropTempView("zones")

@@ -8,6 +8,7 @@ import pytest
 from frazil.errors import InvalidInputError
 from frazil.tables.columns import GroupArrays
 from frazil.tables.scan_plan import plan_scan
+from frazil.tables.sql_aggregates import replace_table_functions
 from frazil.tables.sql_queries import PlannedQuery, PlannedTable, parse_query, plan_query
 from frazil.tables.table_options import Options
 from frazil.tables.table_source import open_source, select_columns
@@ -38,6 +39,44 @@ def test_a_table_has_the_condition_that_all_its_rows_have_to_satisfy(
     use = next(use for use in parse_query(query).uses if use.name == "a")
 
     assert (use.where, use.is_alone) == (where, is_alone)
+
+
+@pytest.mark.parametrize(("query", "asked"), [
+    ("SELECT t.v FROM t TABLESAMPLE (5 ROWS) WHERE v > 1",
+     "SELECT t.v FROM `view` TABLESAMPLE (5 ROWS) AS `t` WHERE v > 1"),
+    ("SELECT * FROM t VERSION AS OF 'v1' TABLESAMPLE BERNOULLI (5 PERCENT) REPEATABLE (3) AS u",
+     "SELECT * FROM `view` TABLESAMPLE BERNOULLI (5 PERCENT) REPEATABLE (3) AS u"),
+    ("SELECT window.end, avg(v) FROM t GROUP BY window (time, '6 hours')",
+     "SELECT window.end, avg(v) FROM `view` AS `t` GROUP BY `window` (time, '6 hours')"),
+    ("SELECT rank() OVER w FROM t WINDOW w AS (ORDER BY v)",
+     "SELECT rank() OVER w FROM `view` AS `t` WINDOW w AS (ORDER BY v)"),
+])  # fmt: skip
+def test_a_view_takes_the_place_of_a_table(query: str, asked: str) -> None:
+    parsed = parse_query(query)
+    nothing: Any = None
+
+    tables = tuple(PlannedTable((use,), nothing, nothing) for use in parsed.uses)
+
+    assert PlannedQuery(parsed, tables).text(["view"]) == asked
+
+
+def test_table_functions_are_found_with_their_input() -> None:
+    functions, text = replace_table_functions(
+        "SELECT points(a) FROM points(TABLE (SELECT a FROM b), 't', method => 'linear') p "
+        "JOIN zonal('zones.geojson', array('t', 'u')) USING (time) JOIN points(TABLE c, 't')"
+    )
+
+    a, b, c = functions
+    assert (a.name, a.query, a.arguments) == (
+        "points",
+        "SELECT a FROM b",
+        "'t', method => 'linear'",
+    )
+    assert (b.name, b.query, b.path, b.arguments) == (
+        "zonal", None, "zones.geojson", "array('t', 'u')",
+    )  # fmt: skip
+    assert c.query == "SELECT * FROM c"
+    assert text == f"SELECT points(a) FROM {a.view} p JOIN {b.view} USING (time) JOIN {c.view}"
 
 
 def test_a_table_that_is_named_twice_has_two_conditions() -> None:

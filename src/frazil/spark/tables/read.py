@@ -4,6 +4,7 @@ This is about twice as fast as Spark's Python data source.
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from inspect import Parameter, signature
@@ -15,9 +16,11 @@ from pyspark.sql import functions as sql
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from frazil.arguments import verb
+from frazil.errors import IcechunkError
 from frazil.lazy import lazy_modules
-from frazil.spark.runtime import make_rows
+from frazil.spark.runtime import is_connect, make_rows
 from frazil.spark.spark_session import find_session
+from frazil.tables.aggregates import PartialAggregates
 from frazil.tables.scan_plan import ScanPlan
 from frazil.tables.table_options import (
     DEFAULT_TARGET_BYTES,
@@ -27,17 +30,17 @@ from frazil.tables.table_options import (
     pop_version,
     refuse_unknown,
 )
-from frazil.tables.table_source import AnyRepository, Table, open_source, open_table
+from frazil.tables.table_source import AnyRepository, RowTable, Table, open_source, open_table
 from frazil.urls import make_ref, parse_bytes
 from frazil.virtual.access import Authorize, list_prefixes
 
 if TYPE_CHECKING:
     from xarray import Dataset
 
-    from frazil.tables import frame_values
+    from frazil.tables import xarray_values
 else:
     # Most tables are read without Xarray.
-    (frame_values,) = lazy_modules("frazil.tables.frame_values")
+    (xarray_values,) = lazy_modules("frazil.tables.xarray_values")
 
 _NAMED = Parameter.KEYWORD_ONLY
 _NOT_OF_READ = ("repo", "path", "time_zone")
@@ -79,6 +82,26 @@ def make_frame(spark: SparkSession, table: Table) -> DataFrame:
     rows = frame.select(*others, sql.posexplode(last).alias(_POSITION, last))
     columns = zip(numbers, table.schema, strict=True)
     return rows.select(*(_unpack(each, field, last) for each, field in columns))
+
+
+DRIVER_BYTES, DRIVER_ROWS = 16 << 20, 1 << 14
+"""Size of tables that are read in the driver, because starting tasks would take longer."""
+
+
+def make_result(spark: SparkSession, table: Table) -> DataFrame:
+    """Return a DataFrame of a table; few aggregates and metadata are read now, without tasks."""
+    if not isinstance(table, PartialAggregates | RowTable) or is_connect(spark):
+        return make_frame(spark, table)
+    partitions: Sequence[Any] = table.partitions()
+    size, rows = table.weigh(partitions)
+    schema = from_arrow_schema(table.schema)
+    read: Any = table.read
+    if size <= DRIVER_BYTES and rows <= DRIVER_ROWS:
+        # Tasks may reach files that the driver does not, and their errors say more.
+        with suppress(IcechunkError, OSError):
+            batches = [batch for each in partitions for batch in read(each)]
+            return spark.createDataFrame(pa.Table.from_batches(batches, table.schema), schema)
+    return make_rows(spark, read, partitions, schema)
 
 
 _POSITION = "position"
@@ -217,7 +240,7 @@ def to_xarray(
     >>> means = sql(repo, "SELECT time, lat, avg(t2m) AS t2m FROM t2m GROUP BY time, lat")
     >>> to_xarray(means, dims=["time", "lat"]).t2m.plot()
     """
-    return frame_values.to_dataset(frame.toArrow(), dims, fill_value)
+    return xarray_values.to_dataset(frame.toArrow(), dims, fill_value)
 
 
 @verb()
@@ -242,7 +265,7 @@ def from_xarray(dataset: "Dataset", *, spark: SparkSession | None = None) -> Dat
         If two variables each have a dimension that the other lacks.
     """
     running = spark or SparkSession.getActiveSession() or find_session()
-    rows = frame_values.from_dataset(dataset)
+    rows = xarray_values.from_dataset(dataset)
     return running.createDataFrame(rows, from_arrow_schema(rows.schema))
 
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pyarrow as pa
@@ -20,10 +20,13 @@ from pyspark.sql.types import StructType
 
 from frazil.arguments import verb
 from frazil.errors import InvalidInputError
+from frazil.lazy import lazy_modules
+from frazil.spark.arrays import points
 from frazil.spark.runtime import is_connect, make_rows
 from frazil.spark.tables.data_source import session
-from frazil.spark.tables.read import make_frame, make_options, reads_plainly
+from frazil.spark.tables.read import make_frame, make_options, make_result, reads_plainly
 from frazil.spark.tables.statements import call, change, describe
+from frazil.tables.sql_aggregates import TableFunction, replace_table_functions
 from frazil.tables.sql_queries import PlannedQuery, Query, parse_query, plan_query, select_table
 from frazil.tables.sql_statements import (
     Call,
@@ -45,6 +48,12 @@ from frazil.tables.table_source import (
     open_table,
 )
 from frazil.virtual.access import Authorize
+
+if TYPE_CHECKING:
+    from frazil.spark.arrays import zonal
+else:
+    # Needs a package that other queries don't.
+    (zonal,) = lazy_modules("frazil.spark.arrays.zonal")
 
 _UNKNOWN_COLUMN = "UNRESOLVED_COLUMN"
 
@@ -69,7 +78,9 @@ def sql(
     Each array of the group is a table with its name and its coordinates. `cells` has all arrays, and
     `repo.…` are the metadata tables. Other names are Spark's tables and views. Only the chunks that the
     `WHERE` clause leaves and the columns the query names are read. A table followed by
-    `VERSION AS OF 'name'` or `TIMESTAMP AS OF 'time'` is read at that version.
+    `VERSION AS OF 'name'` or `TIMESTAMP AS OF 'time'` is read at that version. The table functions
+    `points(TABLE places, 'array', option => value)` and `zonal(TABLE zones, 'array', …)` return what
+    the functions of these names do.
 
     `SHOW TABLES`, `DESCRIBE table`, `DESCRIBE HISTORY [array]` and `EXPLAIN query` describe the
     repository. `CALL system.procedure(name => value)` maintains it and returns a report as one row.
@@ -112,7 +123,9 @@ def sql(
     running = spark or SparkSession.getActiveSession() or session()
     text, values = name_parameters(query, args)
     statement = parse_statement(text, values)
-    inner = statement.query if isinstance(statement, Explain) else text
+    functions, inner = replace_table_functions(
+        statement.query if isinstance(statement, Explain) else text
+    )
     is_query = statement is None or isinstance(statement, Explain)
     parsed = (
         parse_query(inner, pushes_down=reads_plainly(running), args=values) if is_query else None
@@ -130,13 +143,16 @@ def sql(
         options = make_options(running, version, group, authorize, target_size)
         source = open_source(options, repo)
         tables = _Tables(running, source)
+    if statement is None or isinstance(statement, Explain):
+        assert parsed is not None
+        with _temporary_views(running) as views:
+            for each in functions:
+                views.append(each.view)
+                tables.call(each, values).createOrReplaceTempView(each.view)
+            if statement is None:
+                return tables.ask(parsed, values)
+            return tables.explain(parsed, values, statement.mode)
     match statement:
-        case None:
-            assert parsed is not None
-            return tables.ask(parsed, values)
-        case Explain(mode):
-            assert parsed is not None
-            return tables.explain(parsed, values, mode)
         case ShowTables() | Describe() | DescribeHistory():
             return describe(running, catalog if source is None else source, statement)
     if source is None:
@@ -179,6 +195,10 @@ class _Catalog(Mapping[str, Source]):
         return len(self._entries)
 
 
+_Make = Callable[[SparkSession, Table], DataFrame]
+"""Function that makes the DataFrame of a table."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Tables:
     """Tables that a query may use: of one repository, or of those in a catalog."""
@@ -187,15 +207,42 @@ class _Tables:
     source: Source | None
     catalog: _Catalog | None = None
 
+    def call(self, function: TableFunction, values: Mapping[str, Any]) -> DataFrame:
+        """Return the rows of a table function."""
+        if self.source is None:
+            raise InvalidInputError(
+                f"can't call {function.name} on a catalog: name the repository instead"
+            )
+        given = parse_statement(f"CALL system.{function.name}({function.arguments})", values)
+        assert isinstance(given, Call)
+        rows: Any = function.path
+        if function.query is not None:
+            parsed = parse_query(function.query, pushes_down=reads_plainly(self.spark), args=values)
+            rows = self.ask(parsed, values)
+        if not given.positional:
+            raise InvalidInputError(
+                f"{function.name} needs arrays: write {function.name}(TABLE name, 'array', …)"
+            )
+        compute = points.points if function.name == "points" else zonal.zonal
+        return compute(
+            self.source.repository,
+            rows,
+            *given.positional,
+            **given.named,
+            group=self.source.options.group,
+            snapshot=self.source.session.snapshot_id,
+            spark=self.spark,
+        )
+
     def ask(self, query: Query, values: Mapping[str, Any]) -> DataFrame:
         """Return the DataFrame of a query."""
         with _temporary_views(self.spark) as views:
-            return self._ask(query, values, views)[1]
+            return self._ask(query, values, views, make_result)[1]
 
     def explain(self, query: Query, values: Mapping[str, Any], mode: str) -> DataFrame:
         """Return what Frazil reads for a query, and Spark's plan, as one row."""
         with _temporary_views(self.spark) as views:
-            planned, _ = self._ask(query, values, views)
+            planned, _ = self._ask(query, values, views, make_frame)
             names = views[-len(planned.tables) :] if planned.tables else []
             text = f"EXPLAIN {mode} {planned.text(names)}"
             found = self.spark.sql(text, args=dict(values) or None).first()
@@ -212,7 +259,7 @@ class _Tables:
         return self.spark.createDataFrame([("\n".join(lines),)], "plan string")
 
     def _ask(
-        self, query: Query, values: Mapping[str, Any], views: list[str]
+        self, query: Query, values: Mapping[str, Any], views: list[str], make: _Make
     ) -> tuple[PlannedQuery, DataFrame]:
         """Run a query on temporary views created for it; their names are added to `views`."""
         rows = plan_query(self.source, query, self.catalog)
@@ -221,27 +268,28 @@ class _Tables:
             if planned.has_aggregates:
                 # Tables without rows are enough for the names and types of the results.
                 expected = self._run(rows, values, views, _make_empty).schema
-                found = self._try(planned, values, views, expected)
+                found = self._try(planned, values, views, make, expected)
                 if found is not None:
                     return planned, found
                 planned = rows
-            return planned, self._run(planned, values, views, make_frame)
+            return planned, self._run(planned, values, views, make)
         except AnalysisException as error:
             if query.uses_unnamed or _UNKNOWN_COLUMN not in (error.getCondition() or ""):
                 raise
             # Retry with all columns, so that Spark's error suggests from all of them.
-            return self._ask(replace(query, uses_unnamed=True), values, views)
+            return self._ask(replace(query, uses_unnamed=True), values, views, make)
 
     def _try(
         self,
         planned: PlannedQuery,
         values: Mapping[str, Any],
         views: list[str],
+        make: _Make,
         expected: StructType,
     ) -> DataFrame | None:
         """Return the DataFrame of a query with aggregates pushed down, if it has the expected types."""
         try:
-            frame = self._run(planned, values, views, make_frame)
+            frame = self._run(planned, values, views, make)
         except AnalysisException:
             return None
         types = [each.dataType for each in frame.schema], [each.dataType for each in expected]
@@ -254,7 +302,7 @@ class _Tables:
         planned: PlannedQuery,
         values: Mapping[str, Any],
         views: list[str],
-        make: Callable[[SparkSession, Table], DataFrame],
+        make: _Make,
     ) -> DataFrame:
         names = [f"frazil_{uuid4().hex}" for _ in planned.tables]
         views += names
@@ -267,7 +315,7 @@ class _Tables:
 
 
 def _make_empty(spark: SparkSession, table: Table) -> DataFrame:
-    return spark.createDataFrame([], from_arrow_schema(table.schema))
+    return spark.createDataFrame(table.schema.empty_table(), from_arrow_schema(table.schema))
 
 
 def _evaluate(

@@ -13,9 +13,9 @@ import xarray as xr
 import frazil
 from frazil import InvalidInputError, Repository
 from frazil.tables.frame_rows import commit_rows
-from frazil.tables.frame_values import from_dataset, to_dataset
 from frazil.tables.table_options import Options, make_write_options
 from frazil.tables.table_source import open_source, open_table
+from frazil.tables.xarray_values import from_dataset, to_dataset
 from frazil.xarray import to_icechunk
 
 DAYS = np.array(["2020-01-01", "2020-01-02"], "datetime64[ns]")
