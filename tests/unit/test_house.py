@@ -3,6 +3,7 @@
 import ast
 import re
 from collections import Counter
+from importlib import import_module
 from pathlib import Path
 from statistics import median
 
@@ -63,3 +64,13 @@ def test_the_files_that_contributors_are_sent_to_exist() -> None:
         for each, folder in folders
         if not ((PACKAGE / each).exists() or (PACKAGE / folder / each).exists())
     ] == []
+
+
+def test_type_checkers_see_the_modules_that_are_other_names_of_modules() -> None:
+    for stub in PACKAGE.rglob("*.pyi"):
+        module = import_module(f"frazil.{stub.stem}")
+        names = re.findall(r"^from .* import \w+ as (\w+)$", stub.read_text("utf-8"), re.MULTILINE)
+
+        assert names
+        assert [name for name in names if not hasattr(module, name)] == []
+        assert not stub.with_suffix(".py").exists()

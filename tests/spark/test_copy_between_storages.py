@@ -16,7 +16,7 @@ from frazil.spark import Job, copy, export_zarr, import_zarr
 from frazil.storage import MemoryStorage, local_filesystem_storage, local_filesystem_store
 from frazil.testing.object_server import ObjectServer, Refuse, Rule
 from frazil.virtual import VirtualChunkContainer
-from tests.spark.transfer.samples import (
+from tests.spark.copied_samples import (
     ALL_NATIVE,
     contents,
     create,

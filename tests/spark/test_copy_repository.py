@@ -26,7 +26,7 @@ from frazil.spark import Job
 from frazil.storage import MemoryStorage, Storage, local_filesystem_storage
 from frazil.storage.wrappers import Request, Verb
 from tests.generations import unpack_repositories
-from tests.spark.transfer.samples import (
+from tests.spark.copied_samples import (
     ALL_NATIVE,
     Watched,
     contents,

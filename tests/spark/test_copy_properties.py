@@ -29,7 +29,7 @@ from frazil.spark.copy_plan import (
 )
 from frazil.spark.zarr_export import ChunkKeys, find_keys
 from frazil.storage import MemoryStorage
-from tests.spark.transfer.samples import contents, create, fill, history, objects, refs, values
+from tests.spark.copied_samples import contents, create, fill, history, objects, refs, values
 
 IDS = st.binary(min_size=12, max_size=12).map(ChunkId)
 

@@ -26,7 +26,7 @@ from frazil.storage import MemoryStorage, Storage, local_filesystem_storage, loc
 from frazil.storage.interface import ObjectInfo
 from frazil.storage.wrappers import ForwardingStorage, Request, Verb
 from frazil.virtual import VirtualChunkContainer
-from tests.spark.transfer.samples import Watched, contents
+from tests.spark.copied_samples import Watched, contents
 
 # Zarr tells of types and codecs that its specification does not have yet, and of both formats.
 pytestmark = [

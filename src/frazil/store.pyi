@@ -1,0 +1,1 @@
+from frazil.repository.store import IcechunkStore as IcechunkStore

@@ -1,0 +1,1 @@
+from frazil.ops import CommitMethod as CommitMethod
