@@ -32,6 +32,7 @@ from frazil.overview.nodes import (
     find_axes,
     read_attributes,
     read_metadata,
+    spell_data_type,
 )
 from frazil.overview.preview import (
     READ_ERRORS,
@@ -373,17 +374,17 @@ class Explorer:
         status = self.repository.status
         return status.availability.name.replace("_", "-"), status.limited_availability_reason
 
-    def coverage(self, ref: str) -> Coverage:
-        """Read the coordinates of the variables on the overview, few of them."""
+    def coverage(self, ref: str, path: str = "") -> Coverage:
+        """Read the coordinates of an array, or of the variables on the overview, few of them."""
         session = self.session(ref)
-        arrays, _ = self.variables(ref)
-        shown = _choose_variables([each for each in arrays if not is_internal(each.path)])
+        arrays = [each for each in self.variables(ref)[0] if not is_internal(each.path)]
+        paths = [_normal(path)] if path else [each.path for each in _choose_variables(arrays)]
 
         def read() -> Coverage:
             with self._reading:
-                return find_coverage(session, [each.path for each in shown])
+                return find_coverage(session, paths)
 
-        found: Coverage = self._cached(("coverage", session.snapshot_id), read)
+        found: Coverage = self._cached(("coverage", session.snapshot_id, path), read)
         return found
 
     # Nodes
@@ -723,14 +724,13 @@ def _describe(node: Node) -> Variable:
     metadata = read_metadata(node)
     attributes = metadata.get("attributes")
     attributes = attributes if isinstance(attributes, dict) else {}
-    data_type = metadata.get("data_type")
     dims = tuple(node.array.dimension_names or ())
     name = node.path.rpartition("/")[2]
     return Variable(
         node.path,
         tuple(each.array_length for each in node.array.shape),
         dims,
-        data_type if isinstance(data_type, str) else json.dumps(data_type),
+        spell_data_type(metadata.get("data_type")),
         _text(attributes, "long_name") or _text(attributes, "standard_name"),
         _text(attributes, "units"),
         (len(dims) == 1 and dims[0] == name) or name.endswith(("_bnds", "_bounds")),

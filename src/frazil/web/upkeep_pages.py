@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from frazil.display import show_bytes, to_plain
-from frazil.web.answers import Health, Jobs, Operation, StoragePage
+from frazil.web.answers import Health, Jobs, Operation, StoragePage, is_internal
 from frazil.web.html import Html, card, facts, link, table, tag
 from frazil.web.pages import (
     MOST_LISTED,
@@ -24,15 +24,27 @@ def render_storage(answer: StoragePage, links: Links) -> Page:
     """Render the bytes by array and by commit, as a treemap and a table."""
     total = sum(each.total_bytes for each in answer.arrays)
     more = "" if all(each.is_complete for each in answer.arrays) else "at least "
-    rows = [
+    shown = [each for each in answer.arrays if not is_internal(each.path)]
+    own = [each for each in answer.arrays if is_internal(each.path)]
+    rows: list[tuple[object, ...]] = [
         (
             link(links.to("array", ref=answer.ref, path=each.path), each.path),
             f"{'' if each.is_complete else '≥ '}{each.chunks:,}",
             *(show_bytes(n) for n in (each.native_bytes, each.inline_bytes, each.virtual_bytes)),
             f"{each.total_bytes / total if total else 0:.1%}",
         )
-        for each in answer.arrays[:MOST_LISTED]
+        for each in shown[:MOST_LISTED]
     ]
+    if own:
+        sizes = [(each.native_bytes, each.inline_bytes, each.virtual_bytes) for each in own]
+        rows.append(
+            (
+                f"{plural(len(own), 'array')} of Frazil's own records",
+                f"{sum(each.chunks for each in own):,}",
+                *(show_bytes(sum(column)) for column in zip(*sizes, strict=True)),
+                f"{sum(map(sum, sizes)) / total if total else 0:.1%}",
+            )
+        )
     arrays = [
         {
             "name": each.path.lstrip("/"),
