@@ -239,7 +239,7 @@ def test_changes_and_storage_leave_out_records_of_frazil(
 ) -> None:
     first = next(iter(repository.ancestry(tag="v1")))
     _, _, changes = get(f"{site}/changes?from={first.parent_id}&to=v1")
-    _, _, storage = get(f"{site}/storage")
+    _, _, storage = get(f"{site}/stored")
 
     for page in (changes.decode(), storage.decode()):
         assert "_frazil/secret</" not in page

@@ -588,7 +588,9 @@ def serve(
     url: Place,
     *,
     host: Annotated[str, option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, option(help="Port to listen on.", min=1, max=65535)] = 8080,
+    port: Annotated[
+        int, option(help="Port to listen on; 0 for any free one.", min=0, max=65535)
+    ] = 8080,
     allowed_host: Annotated[
         list[str] | None,
         option(

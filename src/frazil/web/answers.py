@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from heapq import nlargest
 from itertools import islice
-from threading import Lock, Semaphore
+from threading import Lock, RLock, Semaphore
 from typing import Any, TypeVar
 
 import numpy as np
@@ -258,19 +258,23 @@ class Explorer:
         self.url = url
         self.name = url.split("?")[0].rstrip("/").rpartition("/")[2] or url
         self._cache: OrderedDict[object, Any] = OrderedDict()
+        self._making: dict[object, RLock] = {}
         self._lock = Lock()
         self._reading = Semaphore(_MOST_READERS)
 
     def _cached(self, key: object, make: Callable[[], Any]) -> Any:
         with self._lock:
-            if key in self._cache:
-                self._cache.move_to_end(key)
-                return self._cache[key]
-        found = make()
-        with self._lock:
-            self._cache[key] = found
-            while len(self._cache) > 256:
-                self._cache.popitem(last=False)
+            making = self._making.setdefault(key, RLock())
+        with making:  # threads that need the same answer wait for the first one
+            with self._lock:
+                if key in self._cache:
+                    self._cache.move_to_end(key)
+                    return self._cache[key]
+            found = make()
+            with self._lock:
+                self._cache[key] = found
+                while len(self._cache) > 256:
+                    self._making.pop(self._cache.popitem(last=False)[0], None)
         return found
 
     def session(self, ref: str) -> Session:
@@ -317,9 +321,8 @@ class Explorer:
         return tuple(map(describe, self.list_refs()[:most]))
 
     def _find_snapshot(self, id: str) -> SnapshotInfo:
-        found: SnapshotInfo = self._cached(
-            ("snapshot", id), lambda: self.repository.lookup_snapshot(id)
-        )
+        read = self.repository.lookup_snapshot
+        found: SnapshotInfo = self._cached(("snapshot", id), lambda: read(id))
         return found
 
     # Overview

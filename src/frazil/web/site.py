@@ -33,6 +33,7 @@ from frazil.web.upkeep_pages import (
     render_jobs,
     render_operations,
     render_storage,
+    render_stored,
 )
 
 Query = Mapping[str, str]
@@ -49,8 +50,10 @@ PAGES = (
     "health",
     "jobs",
 )
-PARTS = ("size", "coverage", "extent", "values", "changes", "changed", "branch", "rows")
+PARTS = ("size", "stored", "coverage", "extent", "values", "changes", "changed", "branch", "rows")
 """Pieces of pages that a browser loads after the page."""
+LAZY = ("storage",)
+"""Pages that show nothing but parts, so that they need no contents."""
 ANSWERS = ("slice", "series", "chunks", "chunk", "search")
 """Data that scripts load, which have no page."""
 MENU = ("overview", "data", "history", "compare", "storage", "operations", "health", "jobs")
@@ -107,7 +110,7 @@ class Site:
                 return explorer.commit(need(query, "id"))
             case "compare":
                 return explorer.compare(query.get("from", ""), query.get("to", ""))
-            case "storage" | "size":
+            case "storage" | "stored" | "size":
                 return explorer.storage(ref)
             case "operations":
                 return explorer.operations()
@@ -173,7 +176,7 @@ class Site:
             case "compare":
                 return render_compare(answer, links, explorer.list_refs())
             case "storage":
-                return render_storage(answer, links)
+                return render_storage(query.get("ref") or "main", links)
             case "operations":
                 return render_operations(answer)
             case "health":
@@ -188,6 +191,8 @@ class Site:
         match page:
             case "size":
                 return render_size(answer)
+            case "stored":
+                return render_stored(answer, links)
             case "coverage":
                 return render_coverage(answer)
             case "extent":

@@ -20,7 +20,13 @@ from frazil.web.pages import (
 )
 
 
-def render_storage(answer: StoragePage, links: Links) -> Page:
+def render_storage(ref: str, links: Links) -> Page:
+    """Render the page of storage, which loads its figures: they need all manifests."""
+    body = Html.join([headed([ref], "Storage"), links.part("stored", ref=ref)])
+    return Page(f"Storage of {ref}", body, "storage")
+
+
+def render_stored(answer: StoragePage, links: Links) -> Html:
     """Render the bytes by array and by commit, as a treemap and a table."""
     total = sum(each.total_bytes for each in answer.arrays)
     more = "" if all(each.is_complete for each in answer.arrays) else "at least "
@@ -71,24 +77,17 @@ def render_storage(answer: StoragePage, links: Links) -> Page:
         aria_label="Areas of the treemap",
     )
     columns = ("array", ">chunks", ">native", ">inline", ">virtual", ">share")
-    return Page(
-        f"Storage of {answer.ref}",
-        Html.join(
-            [
-                headed(
-                    [answer.ref],
-                    "Storage",
-                    f"{more}{show_bytes(total)} in this version; virtual chunks count too",
-                ),
-                card(
-                    "Treemap",
-                    tag("div", class_="treemap", data_treemap=True, data_items=items),
-                    small=choice,
-                ),
-                tag("div", table(columns, rows, "Bytes by array"), class_="card"),
-            ]
-        ),
-        "storage",
+    size = f"{more}{show_bytes(total)} in this version; virtual chunks count too"
+    return Html.join(
+        [
+            tag("p", size, class_="sub"),
+            card(
+                "Treemap",
+                tag("div", class_="treemap", data_treemap=True, data_items=items),
+                small=choice,
+            ),
+            tag("div", table(columns, rows, "Bytes by array"), class_="card"),
+        ]
     )
 
 
