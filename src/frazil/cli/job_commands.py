@@ -394,8 +394,8 @@ def copy(
     ]
     if local:
         output.warn(
-            f"virtual chunks refer to files of this machine, in {', '.join(local[:3])}: other machines"
-            " can't read them unless frazil.materialize copies them into the repository first"
+            f"source files are on this machine, in {', '.join(local[:3])}: other machines can't read"
+            " virtual chunks there; frazil.materialize copies such chunks into the repository"
         )
 
 
