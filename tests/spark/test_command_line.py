@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -160,9 +161,9 @@ def test_rows_are_written_in_the_format_that_a_file_is_named_after(
     run: Frazil, place: Path, tmp_path: Path
 ) -> None:
     query = "SELECT time, t FROM t WHERE time < 3 ORDER BY time"
-    read = {
-        "csv": lambda path: csv.read_csv(path),
-        "parquet": lambda path: parquet.read_table(path),
+    read: dict[str, Callable[[str], Any]] = {
+        "csv": csv.read_csv,
+        "parquet": parquet.read_table,
         "arrow": lambda path: ipc.open_file(path).read_all(),
         "json": lambda path: pyarrow.Table.from_pylist(json.loads(Path(path).read_text())),
     }

@@ -51,7 +51,7 @@ def render_array(answer: ArrayPage, links: Links, refs: Sequence[RefEntry], url:
             _describe_type(answer),
             f"chunks {show_shape(array.chunk_shape)}" if array.chunk_shape else None,
             _describe_codecs(answer),
-            counts or "nothing is written",
+            counts or "no chunks written",
             f"CRS {answer.crs}" if answer.crs else None,
         ]
     )

@@ -380,7 +380,7 @@ class Viewer {
       labels.push(slice.at[axis].label || `${axis} ${index}`);
     }
     const first = this.frames[axis][0], step = this.frames[axis].length > 1 ? this.frames[axis][1] - first : 1;
-    return { values, axis: { name: axis, labels, indices: [first, 0, step] }, units: this.slice.units, note: `${values.length} of the steps, which this report holds` };
+    return { values, axis: { name: axis, labels, indices: [first, 0, step] }, units: this.slice.units, note: `${values.length} steps are in this report; frazil serve shows all` };
   }
 }
 

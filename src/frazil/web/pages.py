@@ -637,7 +637,7 @@ def render_commit(answer: Commit, links: Links) -> Page:
                         ),
                         ("refs", Html.join(_badges(answer.refs)) if answer.refs else None),
                         (
-                            "look at it",
+                            "browse",
                             link(links.to("overview", ref=snapshot.id), "overview of this version")
                             if links.to("overview", ref=snapshot.id)
                             else None,
