@@ -396,12 +396,11 @@ class Explorer:
         """Return groups and arrays whose path or attributes contain all words of `q`."""
         arrays, groups = self.variables(ref)
         nodes: list[Variable | NodeEntry] = sorted((*arrays, *groups), key=lambda each: each.path)
-        hidden = 0 if has_internal else sum(is_internal(each.path) for each in nodes)
-        if not has_internal:
-            nodes = [each for each in nodes if not is_internal(each.path)]
-        if q.strip():
+        total = len(nodes)
+        nodes = [each for each in nodes if has_internal or not is_internal(each.path)]
+        hidden = total - len(nodes)
+        if words := q.lower().split():
             texts = self._search_texts(ref)
-            words = q.lower().split()
             nodes = [each for each in nodes if all(word in texts[each.path] for word in words)]
         return Data(ref, q, has_internal, tuple(nodes), hidden)
 
