@@ -17,7 +17,9 @@ sys.path[:0] = [str(ROOT / "src")]
 
 MODULES = (
     "frazil", "frazil.xarray", "frazil.dask", "frazil.storage", "frazil.virtual", "frazil.spark",
-    "frazil.spark.checks", "frazil.credentials", "frazil.errors",
+    "frazil.spark.checks", "frazil.credentials", "frazil.errors", "frazil.datasets", "frazil.telemetry",
+    "frazil.stac", "frazil.distributed", "frazil.maintenance.check", "frazil.testing",
+    "frazil.testing.storage_contract", "frazil.testing.object_server",
 )  # fmt: skip
 _HEADING = re.compile(r"^(\w[\w ]*)\n-{3,}\n", re.MULTILINE)
 _FIELD = re.compile(r"^(\S.*)$\n((?:^(?: {4}.*)?\n?)+)", re.MULTILINE)
@@ -45,10 +47,15 @@ def describe_module(name: str) -> str:
     """Describe all public names of a module."""
     module = import_module(name)
     parts = [f"# {name}", first_paragraph(module)]
-    for each in sorted(set(module.__all__), key=str.lower):
-        if not each.startswith("_"):
-            parts.append(describe(each, getattr(module, each)))
+    for each in sorted(list_names(module), key=str.lower):
+        parts.append(describe(each, getattr(module, each)))
     return "\n\n".join(parts) + "\n"
+
+
+def list_names(module: Any) -> set[str]:
+    """Return the public names of a module, also those that it loads when they are first used."""
+    late = " ".join(getattr(module, "_HOMES", {}).values()).split()
+    return {each for each in (*module.__all__, *late) if not each.startswith("_")}
 
 
 def describe(name: str, value: Any, level: int = 2) -> str:

@@ -24,8 +24,9 @@ NOTHING: Mapping[str, str] = {}
 RUN, NOT_RUN = "python", "python not-run"
 _BLOCK = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _EXIT_CODE = re.compile(r"# exit code (\d+)$")
-_SET_UP = ("pip install ", "make ", "frazil serve ")
-"""How commands begin that a test does not run: it has what they install, or would not come back."""
+_SET_UP = ("pip install ", "make ", "frazil serve ", "frazil demo")
+"""How commands begin that a test does not run: it has what they install, they would not come back, or
+they have a test of their own."""
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,9 @@
 import random
 from pathlib import Path
 
+import numpy as np
+import zarr
+
 from benchmarks.support.measuring import Figures, answer, medians, timed
 from frazil import Repository
 from frazil.format.files import encode_repo_info, encode_snapshot, encode_transaction_log
@@ -95,5 +98,22 @@ def _commit(repository: Repository, message: str) -> Figures:
     return timed(lambda: session.commit(message, allow_empty=True))[1]
 
 
+def add_arrays(folder: str, count: int) -> Figures:
+    """Commit small arrays, fifty a group, each with a chunk."""
+    repository = Repository.open(LocalStorage(folder, durability=Durability.NONE))
+    session = repository.writable_session("main")
+    root = zarr.open_group(session.store)
+    values = np.add.outer(np.arange(30.0), np.arange(60.0))
+    for number in range(count):
+        root.create_array(
+            f"group-{number // 50:02}/array-{number % 50:02}",
+            data=values,
+            dimension_names=("lat", "lon"),
+            attributes={"units": "K", "long_name": f"variable number {number}"},
+        )
+    session.commit("arrays")
+    return {}
+
+
 if __name__ == "__main__":
-    answer({"make": make, "open": open_repository, "commit": commit})
+    answer({"make": make, "arrays": add_arrays, "open": open_repository, "commit": commit})

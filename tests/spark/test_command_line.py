@@ -3,16 +3,20 @@
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow
 import pytest
 import zarr
+from pyarrow import csv, ipc, parquet
 from pyspark.sql import SparkSession
 
 import frazil
 from frazil import Repository
+from frazil.cli.demo import write_archive
 from tests.command_line import Frazil, make_frazil
 
 MOST_LINES = 5
@@ -50,6 +54,18 @@ def test_doctor_checks_a_session_of_spark(run: Frazil) -> None:
 
     assert (checked.code, checked.json["problems"]) == (0, [])
     assert checked.json["spark"].startswith("4.")
+
+
+def test_an_ingest_creates_the_repository_if_asked_to(run: Frazil, tmp_path: Path) -> None:
+    write_archive(tmp_path / "archive", "2024-01-01", 2)
+    command = ("ingest", tmp_path / "new", tmp_path / "archive" / "*.nc", "--append-dim", "time")
+
+    refused, dry = run(*command), run(*command, "--create", "--dry-run")
+    assert (refused.code, dry.code) == (3, 3)
+    assert not (tmp_path / "new").exists()
+    assert run(*command, "--create").code == 0
+    assert run(*command, "--create").code == 0  # nothing is new
+    assert len(list(read(tmp_path / "new").ancestry(branch="main"))) == 2
 
 
 def test_an_array_gets_other_chunks(run: Frazil, place: Path) -> None:
@@ -139,6 +155,35 @@ def test_a_query_of_chunks_that_need_no_authorization_is_answered(
     assert run("sql", virtual, "SELECT t FROM t WHERE time < 2", "--json").json == [{"t": 1.0}] * 2
     summed = run("sql", virtual, "SELECT sum(t) AS s FROM t", "--authorize", "*", "--json")
     assert summed.json == [{"s": 21.0}]
+
+
+def test_rows_are_written_in_the_format_that_a_file_is_named_after(
+    run: Frazil, place: Path, tmp_path: Path
+) -> None:
+    query = "SELECT time, t FROM t WHERE time < 3 ORDER BY time"
+    read: dict[str, Callable[[str], Any]] = {
+        "csv": csv.read_csv,
+        "parquet": parquet.read_table,
+        "arrow": lambda path: ipc.open_file(path).read_all(),
+        "json": lambda path: pyarrow.Table.from_pylist(json.loads(Path(path).read_text())),
+    }
+
+    for form, reader in read.items():
+        path = tmp_path / f"rows.{form}"
+        done = run("sql", place, query, "--output", path)
+        assert done.code == 0, form
+        assert f"3 rows in {path}" in " ".join(done.err.split()), form
+        assert reader(str(path)).to_pydict() == {"time": [0, 1, 2], "t": [0.0, 1.0, 2.0]}
+    assert run("sql", place, query, "--format", "csv").out.splitlines()[1:] == ["0,0", "1,1", "2,2"]
+
+
+def test_a_format_that_no_file_can_have_is_refused(run: Frazil, place: Path) -> None:
+    for options in (
+        ["-o", "rows.xls"],
+        ["-o", "a.csv", "--format", "table"],
+        ["--json", "--format", "csv"],
+    ):
+        assert run("sql", place, "SELECT * FROM t", *options).code == 2
 
 
 def count_failures(spark: SparkSession) -> int:

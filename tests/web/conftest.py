@@ -72,6 +72,7 @@ def make_odd_arrays(group: zarr.Group) -> None:
         "complex": (np.arange(12) + 1j).reshape(3, 4),
         "five": rng.random((3, 2, 2, 6, 7)),
         "nan": np.full((8, 9), np.nan),
+        "dates": np.array(["2020-01-01", "NaT"], "M8[ns]"),
         "structured": np.array([(1, 2.5), (3, 4.5)], dtype=[("a", "i4"), ("b", "f8")]),
     }.items():
         group.create_array(name, data=values)

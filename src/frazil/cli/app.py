@@ -72,7 +72,21 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
 """Commands by heading: the module of each, and its line in the list."""
 
 
-class CommandList(click.Group):
+class SuggestingGroup(click.Group):
+    """Commands that suggest the nearest one for an unknown name."""
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        """Find the command to run; raises UsageError."""
+        if self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
+            from difflib import get_close_matches  # noqa: PLC0415 (only after a typo)
+
+            near = get_close_matches(args[0], self.list_commands(ctx), 1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            ctx.fail(f"No such command {args[0]!r}.{hint}")
+        return super().resolve_command(ctx, args)
+
+
+class CommandList(SuggestingGroup):
     """The commands of `frazil`, by heading."""
 
     _is_listing = False
@@ -115,7 +129,7 @@ def load_command(name: str, module: str, summary: str) -> click.Command:
     if not isinstance(found, dict):
         return make_command(name, found)
     commands = [make_command(verb, function) for verb, function in found.items()]
-    return click.Group(name, commands, help=summary, no_args_is_help=True)
+    return SuggestingGroup(name, commands, help=summary, no_args_is_help=True)
 
 
 def make_app() -> click.Group:

@@ -28,15 +28,20 @@ LONGITUDES = np.arange(0.0, 360.0, 4.0)
 
 
 def make_day(day: np.datetime64) -> xr.Dataset:
-    """Temperature and rain of a day: warm at the equator, seasons, waves that move to the east."""
+    """Return temperature and rain of a day, with seasons and with waves that move to the east."""
     times = day.astype("datetime64[ns]") + np.array(HOURS) * np.timedelta64(1, "h")
     number = int((day - np.datetime64("2024-01-01")).astype(int)) + np.array(HOURS) / 24
     latitude, longitude = np.deg2rad(LATITUDES)[:, None], np.deg2rad(LONGITUDES)[None, :]
     season = np.cos(2 * np.pi * (number - 196) / 366)[:, None, None] * np.sin(latitude)
-    wave = np.sin(3 * longitude - number[:, None, None] / 3) * np.cos(latitude) ** 2
-    storm = np.sin(5 * longitude - number[:, None, None]) * np.cos(2 * latitude)
-    temperature = 243 + 58 * np.cos(latitude) ** 2 + 14 * season + 4 * wave
-    rain = np.maximum(0, storm - 0.4) * 20
+    passed = number[:, None, None]
+    tilt = np.abs(latitude)
+    wave = np.sin(3 * longitude - 3 * tilt - passed / 3) * np.cos(latitude) ** 2
+    eddy = np.sin(7 * longitude + 6 * tilt - passed / 1.5) * np.sin(2 * latitude) ** 2
+    temperature = 243 + 58 * np.cos(latitude) ** 2 + 14 * season + 4 * wave + 5 * eddy
+    band = np.exp(-(((latitude - 0.12 * np.sin(2 * longitude - passed / 9)) / 0.15) ** 2))
+    showers = band * (0.6 + 0.4 * np.sin(5 * longitude - passed))
+    fronts = np.maximum(0, eddy) ** 2 * np.exp(-(((tilt - 0.85) / 0.25) ** 2))
+    rain = 16 * np.maximum(0, showers - 0.2) + 14 * np.maximum(0, fronts - 0.2)
     dims = ("time", "lat", "lon")
     return xr.Dataset(
         {
@@ -246,7 +251,7 @@ class Tour:
     def report(self) -> str:
         """Write a report with pictures."""
         path = self._folder / "report.html"
-        path.write_text(render_report(self._repo, "frazil demo"), "utf-8")
+        path.write_text(render_report(self._repo, str(self._folder / "repository")), "utf-8")
         return f"{path.name}: a map of each array, the history, the chunks"
 
     def _authorize(self) -> None:

@@ -63,7 +63,7 @@ def ingest(
     ] = "refuse",
     on_late: Annotated[
         Literal["insert", "set_aside", "refuse"],
-        option(help="Action for files that belong before the end of what is there."),
+        option(help="Action for files that belong before the end of the axis."),
     ] = "insert",
     eras: Annotated[
         Literal["merge", "groups"],
@@ -207,7 +207,7 @@ def sql(
     ] = None,
     format: Annotated[
         Literal["table", "csv", "json", "parquet", "arrow"] | None,
-        option(help="By default a table, or what the name of the file says."),
+        option(help="Format of the rows; by default a table, or the suffix of FILE."),
     ] = None,
     to: Annotated[
         Path | None, option("--output", "-o", metavar="FILE", help="File to write all rows to.")
@@ -394,8 +394,8 @@ def copy(
     ]
     if local:
         output.warn(
-            f"virtual chunks refer to files of this machine, in {', '.join(local[:3])}: other machines"
-            " can't read them unless frazil.materialize copies them into the repository first"
+            f"source files are on this machine, in {', '.join(local[:3])}: other machines can't read"
+            " virtual chunks there; frazil.materialize copies such chunks into the repository"
         )
 
 

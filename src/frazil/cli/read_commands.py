@@ -434,9 +434,13 @@ def _list_changes(found: history.Diff) -> list[str]:
         ("-", found.deleted_groups | found.deleted_arrays, "deleted"),
         ("~", found.updated_groups | found.updated_arrays, "metadata changed"),
     )
-    lines = [
-        f"{sign} {clean(path)}  {word}" for sign, paths, word in signs for path in sorted(paths)
-    ]
+    lines, own = [], 0
+    for sign, paths, word in signs:
+        shown = [path for path in sorted(paths) if not f"{path}/".startswith(f"{_OWN}/")]
+        own += len(paths) - len(shown)
+        lines += [f"{sign} {clean(path)}  {word}" for path in shown]
+    if own:
+        lines.append(f"~ {_OWN}  {own} of Frazil's own records changed; --json lists them")
     lines += [f"> {clean(old)}  moved to {clean(new)}" for old, new in found.moved_nodes]
     return lines if lines or found.chunk_coordinates else ["No changes"]
 
@@ -588,7 +592,9 @@ def serve(
     url: Place,
     *,
     host: Annotated[str, option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, option(help="Port to listen on.", min=1, max=65535)] = 8080,
+    port: Annotated[
+        int, option(help="Port to listen on; 0 for any free one.", min=0, max=65535)
+    ] = 8080,
     allowed_host: Annotated[
         list[str] | None,
         option(

@@ -28,7 +28,7 @@ else:
         "frazil.storage.constructors",
     )
 
-Name = Annotated[str, argument(metavar="NAME", help="Its name.")]
+Name = Annotated[str, argument(metavar="NAME", help="Name of the branch or tag.")]
 At = Annotated[str, option("--at", metavar="REF", help="The branch, tag or snapshot to point to.")]
 
 
@@ -58,7 +58,7 @@ def create_branch(url: Place, name: Name, *, at: At = "main", output: Output) ->
 
 
 def move_branch(url: Place, name: Name, *, at: At, yes: Yes = False, output: Output) -> None:
-    """Reset a branch to another version; what only it reached becomes garbage.
+    """Reset a branch to another version; snapshots that only it reached become garbage.
 
     Examples
     --------
@@ -75,7 +75,7 @@ def move_branch(url: Place, name: Name, *, at: At, yes: Yes = False, output: Out
 
 
 def delete_branch(url: Place, name: Name, *, yes: Yes = False, output: Output) -> None:
-    """Delete a branch; what only it led to becomes garbage.
+    """Delete a branch; snapshots that only it reaches become garbage.
 
     Examples
     --------
@@ -218,7 +218,7 @@ def cherry_pick(
 def fast_forward(
     url: Place,
     branch: Annotated[str, argument(metavar="BRANCH", help="Branch to move.")],
-    to: Annotated[str, argument(metavar="TO", help="Branch to whose tip it moves.")],
+    to: Annotated[str, argument(metavar="TO", help="Branch to move ahead to.")],
     *,
     output: Output,
 ) -> None:

@@ -216,6 +216,8 @@ class Output:
         width = None if self.is_terminal else 10_000
         console = rich_console.Console(highlight=False, width=width)
         for each in shown or (value,):
+            if isinstance(each, str) and each.startswith("<frazil.") and len(shown) == 1:
+                each = each.partition("\n")[2].rstrip()  # without the name of its class
             is_cut = self.is_terminal and isinstance(each, Lines)
             text = rich_text.Text.from_ansi(each) if isinstance(each, str) else each
             if is_cut:

@@ -17,7 +17,14 @@ from frazil.format.ids import NodeId, SnapshotId
 from frazil.format.manifest import ChunkKind, ChunkTable, InlineRef, VirtualRef, concatenate
 from frazil.format.metadata import to_datetime
 from frazil.format.snapshot import Node
-from frazil.overview.nodes import Axis, Decoding, find_axes, normalize, read_metadata
+from frazil.overview.nodes import (
+    Axis,
+    Decoding,
+    find_axes,
+    normalize,
+    read_metadata,
+    spell_data_type,
+)
 from frazil.overview.preview import (
     MOST_SAMPLE_CHUNKS,
     READ_ERRORS,
@@ -98,7 +105,8 @@ class ArrayOverview:
 
     def describe_references(self) -> str:
         """Return the references of each kind, and the number of counted manifests if not all."""
-        counts = ", ".join(f"{count:,} {name}" for name, count in self.chunks.items())
+        kinds = {name: count for name, count in self.chunks.items() if name != "grid" and count}
+        counts = ", ".join(f"{count:,} {name}" for name, count in kinds.items()) or "none"
         if self.counted_manifests == self.manifests:
             return counts
         return f"{counts} (counted in {self.counted_manifests:,} of {self.manifests:,} manifests)"
@@ -138,12 +146,11 @@ def describe_array(
     if reads_values:
         values, reason = _try_summary(session, node.path, found.places)
     grid = metadata.get("chunk_grid", {}).get("configuration", {}).get("chunk_shape")
-    data_type = metadata.get("data_type")
     return ArrayOverview(
         path=node.path,
         node_id=str(node.id),
         shape=tuple(each.array_length for each in array.shape),
-        dtype=data_type if isinstance(data_type, str) else str(data_type),
+        dtype=spell_data_type(metadata.get("data_type")),
         dims=tuple(array.dimension_names or ()),
         chunk_shape=tuple(grid) if grid and all(isinstance(each, int) for each in grid) else None,
         codecs=tuple(each.get("name", "?") for each in metadata.get("codecs", ())),

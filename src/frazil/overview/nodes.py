@@ -76,9 +76,24 @@ def _describe(node: Node) -> NodeEntry:
         node.path,
         "array",
         tuple(each.array_length for each in node.array.shape),
-        data_type if isinstance(data_type, str) else json.dumps(data_type),
+        spell_data_type(data_type),
         tuple(node.array.dimension_names or ()),
     )
+
+
+def spell_data_type(data_type: object) -> str:
+    """Return the name of a Zarr data type, with the parameters of types that have some."""
+    if not isinstance(data_type, Mapping):
+        return str(data_type)
+    name = str(data_type.get("name")).removeprefix("numpy.")
+    given = data_type.get("configuration")
+    known = given if isinstance(given, Mapping) else {}
+    if "unit" in known:
+        scale = known.get("scale_factor", 1)
+        return f"{name}[{'' if scale == 1 else scale}{known['unit']}]"
+    if "length_bytes" in known:
+        return f"{name}[{known['length_bytes']} bytes]"
+    return name if not known or "fields" in known else json.dumps(data_type)
 
 
 def read_attributes(node: Node) -> Mapping[str, Any]:

@@ -579,7 +579,7 @@ def _describe_limits(
     parts = []
     for axis, (start, stop), span in zip(shown, windows, spans, strict=True):
         if span.step > 1:
-            parts.append(f"every {span.step:,}. of {stop - start:,} along {axis.name}")
+            parts.append(f"{len(span.indices):,} of {stop - start:,} along {axis.name}")
     if parts:
         notes.append(f"shows {' and '.join(parts)}")
     if block.reason is not None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from heapq import nlargest
 from itertools import islice
-from threading import Lock, Semaphore
+from threading import Lock, RLock, Semaphore
 from typing import Any, TypeVar
 
 import numpy as np
@@ -32,6 +32,7 @@ from frazil.overview.nodes import (
     find_axes,
     read_attributes,
     read_metadata,
+    spell_data_type,
 )
 from frazil.overview.preview import (
     READ_ERRORS,
@@ -257,19 +258,23 @@ class Explorer:
         self.url = url
         self.name = url.split("?")[0].rstrip("/").rpartition("/")[2] or url
         self._cache: OrderedDict[object, Any] = OrderedDict()
+        self._making: dict[object, RLock] = {}
         self._lock = Lock()
         self._reading = Semaphore(_MOST_READERS)
 
     def _cached(self, key: object, make: Callable[[], Any]) -> Any:
         with self._lock:
-            if key in self._cache:
-                self._cache.move_to_end(key)
-                return self._cache[key]
-        found = make()
-        with self._lock:
-            self._cache[key] = found
-            while len(self._cache) > 256:
-                self._cache.popitem(last=False)
+            making = self._making.setdefault(key, RLock())
+        with making:  # threads that need the same answer wait for the first one
+            with self._lock:
+                if key in self._cache:
+                    self._cache.move_to_end(key)
+                    return self._cache[key]
+            found = make()
+            with self._lock:
+                self._cache[key] = found
+                while len(self._cache) > 256:
+                    self._making.pop(self._cache.popitem(last=False)[0], None)
         return found
 
     def session(self, ref: str) -> Session:
@@ -316,9 +321,8 @@ class Explorer:
         return tuple(map(describe, self.list_refs()[:most]))
 
     def _find_snapshot(self, id: str) -> SnapshotInfo:
-        found: SnapshotInfo = self._cached(
-            ("snapshot", id), lambda: self.repository.lookup_snapshot(id)
-        )
+        read = self.repository.lookup_snapshot
+        found: SnapshotInfo = self._cached(("snapshot", id), lambda: read(id))
         return found
 
     # Overview
@@ -373,17 +377,17 @@ class Explorer:
         status = self.repository.status
         return status.availability.name.replace("_", "-"), status.limited_availability_reason
 
-    def coverage(self, ref: str) -> Coverage:
-        """Read the coordinates of the variables on the overview, few of them."""
+    def coverage(self, ref: str, path: str = "") -> Coverage:
+        """Read the coordinates of an array, or of the variables on the overview, few of them."""
         session = self.session(ref)
-        arrays, _ = self.variables(ref)
-        shown = _choose_variables([each for each in arrays if not is_internal(each.path)])
+        arrays = [each for each in self.variables(ref)[0] if not is_internal(each.path)]
+        paths = [_normal(path)] if path else [each.path for each in _choose_variables(arrays)]
 
         def read() -> Coverage:
             with self._reading:
-                return find_coverage(session, [each.path for each in shown])
+                return find_coverage(session, paths)
 
-        found: Coverage = self._cached(("coverage", session.snapshot_id), read)
+        found: Coverage = self._cached(("coverage", session.snapshot_id, path), read)
         return found
 
     # Nodes
@@ -392,12 +396,11 @@ class Explorer:
         """Return groups and arrays whose path or attributes contain all words of `q`."""
         arrays, groups = self.variables(ref)
         nodes: list[Variable | NodeEntry] = sorted((*arrays, *groups), key=lambda each: each.path)
-        hidden = 0 if has_internal else sum(is_internal(each.path) for each in nodes)
-        if not has_internal:
-            nodes = [each for each in nodes if not is_internal(each.path)]
-        if q.strip():
+        total = len(nodes)
+        nodes = [each for each in nodes if has_internal or not is_internal(each.path)]
+        hidden = total - len(nodes)
+        if words := q.lower().split():
             texts = self._search_texts(ref)
-            words = q.lower().split()
             nodes = [each for each in nodes if all(word in texts[each.path] for word in words)]
         return Data(ref, q, has_internal, tuple(nodes), hidden)
 
@@ -723,14 +726,13 @@ def _describe(node: Node) -> Variable:
     metadata = read_metadata(node)
     attributes = metadata.get("attributes")
     attributes = attributes if isinstance(attributes, dict) else {}
-    data_type = metadata.get("data_type")
     dims = tuple(node.array.dimension_names or ())
     name = node.path.rpartition("/")[2]
     return Variable(
         node.path,
         tuple(each.array_length for each in node.array.shape),
         dims,
-        data_type if isinstance(data_type, str) else json.dumps(data_type),
+        spell_data_type(metadata.get("data_type")),
         _text(attributes, "long_name") or _text(attributes, "standard_name"),
         _text(attributes, "units"),
         (len(dims) == 1 and dims[0] == name) or name.endswith(("_bnds", "_bounds")),

@@ -1,11 +1,15 @@
 """The page of an array: map, series, histogram, chunks, code that reads it."""
 
+import base64
+import binascii
 import json
+import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
 from frazil.display import show_bytes
+from frazil.overview.contents import Coverage
 from frazil.overview.nodes import Axis
 from frazil.web.answers import ArrayPage, RefEntry
 from frazil.web.html import Html, address, card, facts, link, table, tag
@@ -13,6 +17,8 @@ from frazil.web.pages import (
     Links,
     Page,
     chips,
+    describe_area,
+    describe_time,
     headed,
     list_attributes,
     select,
@@ -28,7 +34,11 @@ def render_array(answer: ArrayPage, links: Links, refs: Sequence[RefEntry], url:
     attributes = array.attributes
     long_name = attributes.get("long_name") or attributes.get("standard_name")
     parents = array.path.strip("/").split("/")[:-1]
-    crumbs = [link(links.to("data", ref=answer.ref), answer.ref), *parents]
+    groups = [
+        link(links.to("data", ref=answer.ref, q=f"/{'/'.join(parents[: n + 1])}/"), parent)
+        for n, parent in enumerate(parents)
+    ]
+    crumbs = [link(links.to("data", ref=answer.ref), answer.ref), *groups]
     title = Html.join([name, tag("small", f" {long_name}") if isinstance(long_name, str) else None])
     named = zip(array.shape, [each.name for each in answer.axes], strict=True)
     sizes: list[object] = []
@@ -41,7 +51,7 @@ def render_array(answer: ArrayPage, links: Links, refs: Sequence[RefEntry], url:
             _describe_type(answer),
             f"chunks {show_shape(array.chunk_shape)}" if array.chunk_shape else None,
             _describe_codecs(answer),
-            counts or "nothing is written",
+            counts or "no chunks written",
             f"CRS {answer.crs}" if answer.crs else None,
         ]
     )
@@ -84,7 +94,7 @@ def render_array(answer: ArrayPage, links: Links, refs: Sequence[RefEntry], url:
             ("stored", show_bytes(array.size_bytes)),
             ("manifests", f"{array.manifests:,}"),
             ("references", array.describe_references()),
-            *list_attributes(attributes),
+            *list_attributes(_decode_fill_value(attributes, array.dtype)),
         ]
     )
     cards.append(card("Metadata", listed, class_="card wide"))
@@ -92,7 +102,7 @@ def render_array(answer: ArrayPage, links: Links, refs: Sequence[RefEntry], url:
         array.path,
         Html.join(
             [
-                headed(crumbs, title, _describe_axes(answer)),
+                headed(crumbs, title, links.part("extent", ref=answer.ref, path=array.path)),
                 row,
                 tag("div", *cards, class_="grid looks"),
             ]
@@ -100,6 +110,18 @@ def render_array(answer: ArrayPage, links: Links, refs: Sequence[RefEntry], url:
         "data",
         array.path,
     )
+
+
+def _decode_fill_value(attributes: Mapping[str, Any], dtype: str) -> Mapping[str, Any]:
+    """Return attributes with `_FillValue` as a number, which xarray spells in base64 for floats."""
+    spelled = attributes.get("_FillValue")
+    if not (isinstance(spelled, str) and dtype.startswith("float")):
+        return attributes
+    try:
+        (value,) = struct.unpack("<d", base64.b64decode(spelled, validate=True))
+    except (binascii.Error, struct.error):
+        return attributes
+    return {**attributes, "_FillValue": str(value)}
 
 
 def _describe_type(answer: ArrayPage) -> str:
@@ -123,10 +145,10 @@ def _describe_codecs(answer: ArrayPage) -> str | None:
     return " · ".join(filter(None, [" + ".join(names), ratio])) or None
 
 
-def _describe_axes(answer: ArrayPage) -> str | None:
-    known = [each for each in answer.axes if each.kind != "other" or each.units]
-    words = [f"{each.name} in {each.units}" if each.units else each.name for each in known]
-    return " · ".join(words) or None
+def render_extent(found: Coverage) -> Html:
+    """Render times and area of an array in a line."""
+    words = [*map(describe_time, found.times), *map(describe_area, found.areas)]
+    return Html.join([" · ".join(words) or "no coordinates of time or place"])
 
 
 def _histogram() -> Html:
@@ -254,7 +276,10 @@ def _map_card(answer: ArrayPage, others: Sequence[Axis], links: Links) -> Html:
         data_dims=",".join(answer.shown),
         data_frames=None if frames is None else json.dumps(frames),
     )
-    return card("Map", viewer, small="click a point · drag · zoom", class_="card first")
+    kinds = {each.kind for each in answer.axes if each.name in answer.shown}
+    is_map = kinds in ({"latitude", "longitude"}, {"north", "east"})
+    title = "Map" if is_map else "Values"
+    return card(title, viewer, small="click a point · drag · zoom", class_="card first")
 
 
 def _trio(captions: Sequence[str], old: str | None, new: str | None) -> Html:

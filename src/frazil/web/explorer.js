@@ -37,7 +37,7 @@ async function load(place) {
 const all = (selector, root = document) => [...root.querySelectorAll(selector)];
 const role = (root, name) => root.querySelector(`[data-role="${name}"]`);
 function say(element, text, kind) {
-  element.textContent = text;
+  element.textContent = `${text[0].toUpperCase()}${text.slice(1)}${text.endsWith(".") ? "" : "."}`;
   element.className = kind;
 }
 function whenVisible(element, act) {
@@ -179,6 +179,16 @@ function startHistory(root) {
 
 // Arrays
 
+function showStats(page, values, units) {
+  const stats = role(page, "stats");
+  if (!stats) return;
+  let low = Infinity, high = -Infinity, sum = 0, count = 0;
+  for (const value of values) if (Number.isFinite(value)) { count++; sum += value; if (value < low) low = value; if (value > high) high = value; }
+  const missing = values.length ? 1 - count / values.length : 0;
+  const facts = { min: count ? withUnits(low, units) : "–", max: count ? withUnits(high, units) : "–", mean: count ? withUnits(sum / count, units) : "–", missing: `${show(missing * 100, 3)} %` };
+  for (const [name, text] of Object.entries(facts)) role(stats, name).textContent = text;
+}
+
 class Viewer {
   constructor(root) {
     this.root = root;
@@ -276,6 +286,7 @@ class Viewer {
       const note = role(this.root, "note");
       say(note, error.message, "alert");
       this.root.querySelector(".canvases").hidden = !this.plane.slice;
+      if (!this.plane.slice) for (const each of [role(this.page, "series"), role(this.page, "stats")]) if (each) each.closest(".card").hidden = true;
     }
   }
 
@@ -312,13 +323,7 @@ class Viewer {
   }
 
   describe() {
-    const { values, units } = this.slice, stats = role(this.page, "stats");
-    if (!stats) return;
-    let low = Infinity, high = -Infinity, sum = 0, count = 0;
-    for (const value of values) if (Number.isFinite(value)) { count++; sum += value; if (value < low) low = value; if (value > high) high = value; }
-    const missing = values.length ? 1 - count / values.length : 0;
-    const facts = { min: count ? withUnits(low, units) : "–", max: count ? withUnits(high, units) : "–", mean: count ? withUnits(sum / count, units) : "–", missing: `${show(missing * 100, 3)} %` };
-    for (const [name, text] of Object.entries(facts)) role(stats, name).textContent = text;
+    showStats(this.page, this.slice.values, this.slice.units);
     for (const code of all("[data-at]", this.page)) code.textContent = this.code(code.dataset.at);
   }
 
@@ -327,10 +332,13 @@ class Viewer {
     const parts = Object.entries(this.slice.at || {}).map(([name, at]) => {
       const isTime = at.label && /^\d{4}-\d\d/.test(at.label);
       if (kind === "sql") return isTime ? `${name} = TIMESTAMP '${at.label}'` : at.label && /^-?[\d.e+]+/.test(at.label) ? `${name} = ${at.label.split(" ")[0]}` : null;
-      return isTime ? [`sel(${name}="${at.label}")`] : [`isel(${name}=${at.index})`];
+      return isTime ? ["sel", `${name}="${at.label}"`] : ["isel", `${name}=${at.index}`];
     }).filter(Boolean);
     if (kind === "sql") return parts.length ? `WHERE ${parts.join(" AND ")}` : "LIMIT 100";
-    return parts.length ? `.${parts.join(".")}` : "";
+    return ["isel", "sel"].map(verb => {
+      const given = parts.filter(each => each[0] === verb).map(each => each[1]);
+      return given.length ? `.${verb}(${given.join(", ")})` : "";
+    }).join("");
   }
 
   hover(found) {
@@ -372,7 +380,7 @@ class Viewer {
       labels.push(slice.at[axis].label || `${axis} ${index}`);
     }
     const first = this.frames[axis][0], step = this.frames[axis].length > 1 ? this.frames[axis][1] - first : 1;
-    return { values, axis: { name: axis, labels, indices: [first, 0, step] }, units: this.slice.units, note: `${values.length} of the steps, which this report holds` };
+    return { values, axis: { name: axis, labels, indices: [first, 0, step] }, units: this.slice.units, note: `${values.length} steps are in this report; frazil serve shows all` };
   }
 }
 
@@ -381,13 +389,20 @@ async function startThumb(canvas) {
   try {
     const found = await load(canvas.dataset.thumb);
     const slice = await prepareSlice(found, "");
-    if (slice.form === "line") { canvas.dataset.height = "100"; drawLine(canvas, { values: found.values.map(each => each === null ? NaN : each), labels: [] }); return; }
+    if (slice.form === "line") { canvas.dataset.height = Math.round(canvas.clientWidth / 2); drawLine(canvas, { values: found.values.map(each => each === null ? NaN : each), labels: [] }); return; }
     if (slice.form !== "map") return;
     const plane = new Plane(canvas, { isPlain: true });
     plane.limits = quantiles(slice.values, .02, .98);
     canvas.repaint = () => plane.draw();
     await plane.set(slice);
-  } catch { canvas.classList.add("empty"); }
+  } catch (error) {
+    canvas.classList.add("empty");
+    const list = canvas.closest(".variables"), known = list && list.previousElementSibling;
+    if (!list || known.classList.contains("alert")) return;
+    const alert = document.createElement("p");
+    say(alert, error.message, "alert");
+    list.before(alert);
+  }
 }
 
 async function startExtent(canvas) {
@@ -419,7 +434,8 @@ async function startLine(root) {
     canvas.repaint = canvas.redraw;
     note.textContent = found.note ? `${found.note[0].toUpperCase()}${found.note.slice(1)}.` : "";
     const histogram = role(root.closest(".page, main"), "histogram");
-    if (histogram) drawHistogram(histogram, values, found.units);
+    if (histogram) { drawHistogram(histogram, values, found.units); histogram.repaint = () => drawHistogram(histogram, values, found.units); }
+    showStats(root.closest(".page, main"), values, found.units);
   } catch (error) { canvas.hidden = true; say(note, error.message, "alert"); }
 }
 

@@ -19,6 +19,7 @@ from frazil.web.answers import (
     RefEntry,
     StoragePage,
     Variable,
+    is_internal,
 )
 from frazil.web.html import Html, address, card, facts, link, table, tag
 
@@ -56,19 +57,25 @@ class Links(Protocol):
 # Texts
 
 
-def ago(time: datetime, now: datetime | None = None) -> Html:
-    """Return how long ago something was, with the time as a hint."""
+def show_age(time: datetime, now: datetime | None = None) -> str:
+    """Format how long ago something was, or its date if that is more than a month."""
     seconds = ((now or datetime.now(UTC)) - time).total_seconds()
-    text = f"{time:%Y-%m-%d}"
+    if 0 <= seconds < 60:
+        return "just now"
     for size, most, name in ((86400, 30, "day"), (3600, 24, "hour"), (60, 60, "minute")):
         count = int(seconds // size)
         if 1 <= count <= most:
-            text = f"{count} {name}{'s' if count > 1 else ''} ago"
-            break
-    if 0 <= seconds < 60:
-        text = "just now"
+            return f"{plural(count, name)} ago"
+    return f"{time:%Y-%m-%d}"
+
+
+def ago(time: datetime) -> Html:
+    """Return how long ago something was, with the time as a hint."""
     return tag(
-        "time", text, datetime=f"{time:%Y-%m-%dT%H:%M:%SZ}", title=f"{time:%Y-%m-%d %H:%M:%S} UTC"
+        "time",
+        show_age(time),
+        datetime=f"{time:%Y-%m-%dT%H:%M:%SZ}",
+        title=f"{time:%Y-%m-%d %H:%M:%S} UTC",
     )
 
 
@@ -565,6 +572,14 @@ def _draw_lanes(row: Row, width: int, *, has_child: bool) -> Html:
     )
 
 
+def _show_metric(name: str, value: object) -> str:
+    if name == "bytes" and isinstance(value, int):
+        return show_bytes(value)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return f"{round(value, 1):,}"
+    return show_value(value)
+
+
 def render_commit(answer: Commit, links: Links) -> Page:
     """Render a commit: message, metadata, job metrics and changes."""
     snapshot = answer.snapshot
@@ -601,7 +616,7 @@ def render_commit(answer: Commit, links: Links) -> Page:
                 "Job",
                 facts(
                     [
-                        (name.replace("_", " "), show_value(each))
+                        (name.replace("_", " "), _show_metric(name, each))
                         for name, each in answer.job.items()
                     ]
                 ),
@@ -622,7 +637,7 @@ def render_commit(answer: Commit, links: Links) -> Page:
                         ),
                         ("refs", Html.join(_badges(answer.refs)) if answer.refs else None),
                         (
-                            "look at it",
+                            "browse",
                             link(links.to("overview", ref=snapshot.id), "overview of this version")
                             if links.to("overview", ref=snapshot.id)
                             else None,
@@ -659,22 +674,34 @@ def render_changes(found: Diff, new: str, links: Links) -> Html:
     changes: dict[str, list[str]] = {}
     for name, what in _CHANGES:
         for path in getattr(found, name):
-            changes.setdefault(path, []).append(what)
+            if not (name == "updated_arrays" and path in found.new_arrays):
+                changes.setdefault(path, []).append(what)
     for source, target in found.moved_nodes:
         changes.setdefault(source, []).append(f"moved to {target}")
     for path, each in found.chunk_coordinates.items():
-        changes.setdefault(path, []).append(f"{plural(len(each), 'chunk')} changed")
+        verb = "" if path in found.new_arrays else " changed"
+        changes.setdefault(path, []).append(f"{plural(len(each), 'chunk')}{verb}")
     if not changes:
         return tag("p", "Nothing changed.", class_="note")
+    own = [path for path in changes if is_internal(path)]
+    for path in own:
+        del changes[path]
     arrays = found.new_arrays | found.updated_arrays | found.chunk_coordinates.keys()
     rows = []
     for path, words in sorted(changes.items()):
         is_there = path in arrays and path not in found.deleted_arrays
         place = links.to("array", ref=new, path=path) if is_there else None
         rows.append((link(place, path), ", ".join(words)))
-    shown = table(("path", "change"), rows[:MOST_LISTED], "Changes")
     rest = len(rows) - MOST_LISTED
-    return Html.join([shown, tag("p", f"and {rest:,} more", class_="note") if rest > 0 else None])
+    notes = [f"and {rest:,} more"] if rest > 0 else []
+    if own:
+        notes.append(f"{plural(len(own), 'node')} of Frazil's own records changed too.")
+    return Html.join(
+        [
+            table(("path", "change"), rows[:MOST_LISTED], "Changes") if rows else None,
+            *(tag("p", each, class_="note") for each in notes),
+        ]
+    )
 
 
 def render_compare(answer: Comparison, links: Links, refs: Sequence[RefEntry]) -> Page:

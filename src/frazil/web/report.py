@@ -13,7 +13,7 @@ from frazil.repository.repository import Repository
 from frazil.web.answers import ArrayPage, Explorer, Variable, spell_json
 from frazil.web.html import Html, address, show, tag
 from frazil.web.pages import THUMB_SIDE, Page
-from frazil.web.site import Site, lay_out, read_asset
+from frazil.web.site import LAZY, Site, lay_out, read_asset
 
 MOST_SECONDS = 120.0
 """Time after which no more values are read."""
@@ -131,7 +131,7 @@ def _gather_page(site: Site, page: str, query: Mapping[str, str], end: float) ->
             pass
     if page == "history":
         return site.explorer.history(count=_MOST_COMMITS)
-    return site.gather(page, query)
+    return None if page in LAZY else site.gather(page, query)
 
 
 def _list_nodes(arrays: Sequence[Variable], links: ReportLinks, ref: str) -> list[dict[str, str]]:

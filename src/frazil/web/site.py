@@ -9,8 +9,8 @@ import numpy as np
 
 from frazil import __version__
 from frazil.errors import InvalidInputError
-from frazil.web.answers import ArrayPage, Explorer
-from frazil.web.array_page import render_array, render_changed, render_values
+from frazil.web.answers import ArrayPage, Explorer, RefEntry
+from frazil.web.array_page import render_array, render_changed, render_extent, render_values
 from frazil.web.html import Html, address, link, show, tag
 from frazil.web.pages import (
     Links,
@@ -26,12 +26,14 @@ from frazil.web.pages import (
     render_overview,
     render_rows,
     render_size,
+    show_age,
 )
 from frazil.web.upkeep_pages import (
     render_health,
     render_jobs,
     render_operations,
     render_storage,
+    render_stored,
 )
 
 Query = Mapping[str, str]
@@ -48,8 +50,10 @@ PAGES = (
     "health",
     "jobs",
 )
-PARTS = ("size", "coverage", "values", "changes", "changed", "branch", "rows")
+PARTS = ("size", "stored", "coverage", "extent", "values", "changes", "changed", "branch", "rows")
 """Pieces of pages that a browser loads after the page."""
+LAZY = ("storage",)
+"""Pages that show nothing but parts, so that they need no contents."""
 ANSWERS = ("slice", "series", "chunks", "chunk", "search")
 """Data that scripts load, which have no page."""
 MENU = ("overview", "data", "history", "compare", "storage", "operations", "health", "jobs")
@@ -67,7 +71,7 @@ class SiteLinks:
         source = address(page, **query)
         rest = tag("noscript", link(source, "Show"))
         return tag(
-            "span" if page == "size" else "div",
+            "span" if page in ("size", "extent") else "div",
             tag("span", "loading …", class_="loading"),
             rest,
             data_part=source,
@@ -106,7 +110,7 @@ class Site:
                 return explorer.commit(need(query, "id"))
             case "compare":
                 return explorer.compare(query.get("from", ""), query.get("to", ""))
-            case "storage" | "size":
+            case "storage" | "stored" | "size":
                 return explorer.storage(ref)
             case "operations":
                 return explorer.operations()
@@ -116,6 +120,8 @@ class Site:
                 return explorer.jobs(ref)
             case "coverage":
                 return explorer.coverage(ref)
+            case "extent":
+                return explorer.coverage(ref, need(query, "path"))
             case "values":
                 return explorer.slice(ref, need(query, "path"))
             case "changes":
@@ -170,7 +176,7 @@ class Site:
             case "compare":
                 return render_compare(answer, links, explorer.list_refs())
             case "storage":
-                return render_storage(answer, links)
+                return render_storage(query.get("ref") or "main", links)
             case "operations":
                 return render_operations(answer)
             case "health":
@@ -185,8 +191,12 @@ class Site:
         match page:
             case "size":
                 return render_size(answer)
+            case "stored":
+                return render_stored(answer, links)
             case "coverage":
                 return render_coverage(answer)
+            case "extent":
+                return render_extent(answer)
             case "values":
                 return render_values(answer)
             case "changes":
@@ -245,9 +255,11 @@ class Site:
                 )
         home = links.to("overview", ref=ref)
         is_site = links.to("compare") is not None
-        names = [each.name for each in refs[:500]]
-        options = [tag("option", each, value=each, selected=each == ref) for each in names]
-        if ref not in names:
+        options = [
+            tag("option", *_name_version(each), value=each.name, selected=each.name == ref)
+            for each in refs[:500]
+        ]
+        if ref not in {each.name for each in refs[:500]}:
             options.insert(0, tag("option", ref[:12], value=ref, selected=True))
         version = tag(
             "form",
@@ -280,7 +292,7 @@ class Site:
         return tag(
             "header",
             tag("p", link(home, explorer.name), class_="brand"),
-            tag("p", explorer.url, class_="path"),
+            tag("p", explorer.url, class_="path") if explorer.url != explorer.name else None,
             version if is_site else tag("p", tag("span", ref, class_="badge")),
             tag("nav", tag("ul", *items, class_="menu"), aria_label="Pages"),
             tag(
@@ -299,6 +311,11 @@ class Site:
             ),
             class_="side",
         )
+
+
+def _name_version(ref: RefEntry) -> list[object]:
+    kind = " (tag)" if ref.kind == "tag" else ""
+    return [ref.name, kind, f" · {show_age(ref.written_at)}" if ref.written_at else None]
 
 
 def lay_out(

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from frazil.display import show_bytes, to_plain
-from frazil.web.answers import Health, Jobs, Operation, StoragePage
+from frazil.web.answers import Health, Jobs, Operation, StoragePage, is_internal
 from frazil.web.html import Html, card, facts, link, table, tag
 from frazil.web.pages import (
     MOST_LISTED,
@@ -20,19 +20,37 @@ from frazil.web.pages import (
 )
 
 
-def render_storage(answer: StoragePage, links: Links) -> Page:
+def render_storage(ref: str, links: Links) -> Page:
+    """Render the page of storage, which loads its figures: they need all manifests."""
+    body = Html.join([headed([ref], "Storage"), links.part("stored", ref=ref)])
+    return Page(f"Storage of {ref}", body, "storage")
+
+
+def render_stored(answer: StoragePage, links: Links) -> Html:
     """Render the bytes by array and by commit, as a treemap and a table."""
     total = sum(each.total_bytes for each in answer.arrays)
     more = "" if all(each.is_complete for each in answer.arrays) else "at least "
-    rows = [
+    shown = [each for each in answer.arrays if not is_internal(each.path)]
+    own = [each for each in answer.arrays if is_internal(each.path)]
+    rows: list[tuple[object, ...]] = [
         (
             link(links.to("array", ref=answer.ref, path=each.path), each.path),
             f"{'' if each.is_complete else '≥ '}{each.chunks:,}",
             *(show_bytes(n) for n in (each.native_bytes, each.inline_bytes, each.virtual_bytes)),
             f"{each.total_bytes / total if total else 0:.1%}",
         )
-        for each in answer.arrays[:MOST_LISTED]
+        for each in shown[:MOST_LISTED]
     ]
+    if own:
+        sizes = [(each.native_bytes, each.inline_bytes, each.virtual_bytes) for each in own]
+        rows.append(
+            (
+                f"{plural(len(own), 'array')} of Frazil's own records",
+                f"{sum(each.chunks for each in own):,}",
+                *(show_bytes(sum(column)) for column in zip(*sizes, strict=True)),
+                f"{sum(map(sum, sizes)) / total if total else 0:.1%}",
+            )
+        )
     arrays = [
         {
             "name": each.path.lstrip("/"),
@@ -59,24 +77,17 @@ def render_storage(answer: StoragePage, links: Links) -> Page:
         aria_label="Areas of the treemap",
     )
     columns = ("array", ">chunks", ">native", ">inline", ">virtual", ">share")
-    return Page(
-        f"Storage of {answer.ref}",
-        Html.join(
-            [
-                headed(
-                    [answer.ref],
-                    "Storage",
-                    f"{more}{show_bytes(total)} in this version; virtual chunks count too",
-                ),
-                card(
-                    "Treemap",
-                    tag("div", class_="treemap", data_treemap=True, data_items=items),
-                    small=choice,
-                ),
-                tag("div", table(columns, rows, "Bytes by array"), class_="card"),
-            ]
-        ),
-        "storage",
+    size = f"{more}{show_bytes(total)} in this version; virtual chunks count too"
+    return Html.join(
+        [
+            tag("p", size, class_="sub"),
+            card(
+                "Treemap",
+                tag("div", class_="treemap", data_treemap=True, data_items=items),
+                small=choice,
+            ),
+            tag("div", table(columns, rows, "Bytes by array"), class_="card"),
+        ]
     )
 
 

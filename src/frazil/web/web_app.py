@@ -25,7 +25,7 @@ from frazil.repository.repository import Repository
 from frazil.web.answers import Explorer, spell_json
 from frazil.web.html import Html, address, link, tag
 from frazil.web.pages import Page
-from frazil.web.site import ANSWERS, PAGES, PARTS, Site, lay_out, read_asset
+from frazil.web.site import ANSWERS, LAZY, PAGES, PARTS, Site, lay_out, read_asset
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _NAME = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63})*")
@@ -195,7 +195,7 @@ class Server:
         def respond(request: Request) -> Response:
             query = dict(request.query_params)
             try:
-                answer = self._site.gather(name, query)
+                answer = None if name in LAZY else self._site.gather(name, query)
                 if name in PARTS:
                     part = self._site.render_part(name, answer, query)
                     return HTMLResponse(part, headers=_HEADERS)

@@ -323,3 +323,9 @@ def test_a_spark_that_does_not_start_is_reported_with_its_reason(
     raised: str, log: str, reason: str
 ) -> None:
     assert f"did not start: {reason} (--debug" in explain_start(RuntimeError(raised), log)
+
+
+def test_an_unknown_command_names_the_nearest_one(run: Frazil, place: Path) -> None:
+    assert "Did you mean 'log'?" in run("lgo", place).err
+    assert "Did you mean 'create'?" in run("branch", "crate", place).err
+    assert "Did you mean" not in run("branch", "xyz", place).err

@@ -57,7 +57,9 @@ def test_what_is_refused_has_its_exit_code(run: Frazil, place: Path, tmp_path: P
     assert not (tmp_path / "copy").exists()
 
 
-def test_an_export_without_authorization_has_no_permission(run: Frazil, tmp_path: Path) -> None:
+def test_files_of_this_machine_are_exported_with_authorization_and_copied_with_a_warning(
+    run: Frazil, tmp_path: Path
+) -> None:
     (tmp_path / "archive").mkdir()
     source = tmp_path / "archive" / "data"
     source.write_bytes(np.arange(8, dtype="f4").tobytes())
@@ -77,9 +79,13 @@ def test_an_export_without_authorization_has_no_permission(run: Frazil, tmp_path
     session.store.set_virtual_ref("t/c/0", f"{prefix}data", offset=0, length=32)
     session.commit("virtual")
 
+    copied = run("copy", place, tmp_path / "copy")
     refused = run("export", place, tmp_path / "plain")
     allowed = run("export", place, tmp_path / "other", "--authorize", "*")
 
+    assert copied.code == 0
+    assert "other machines can't read" in copied.err.replace("\n", " ")
+    assert prefix in copied.err.replace("\n", "")
     assert (refused.code, allowed.code) == (6, 0)
     assert "--authorize" in refused.err
 

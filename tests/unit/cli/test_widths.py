@@ -4,10 +4,12 @@ import fcntl
 import os
 import pty
 import re
+import signal
 import struct
 import subprocess
 import sys
 import termios
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -34,16 +36,43 @@ print("hidden", hidden)
 """
 
 
-def show_on_terminal(place: Path, columns: int) -> list[str]:
-    """The lines that a terminal of this width gets."""
+def start_on_terminal(columns: int, *arguments: str) -> tuple[subprocess.Popen[bytes], int]:
+    """A process of Python on a terminal of this width, and our end of the terminal."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     environment = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "LINES", "NO_COLOR")}
     process = subprocess.Popen(
-        [sys.executable, "-c", _RUN, str(place)],
+        [sys.executable, *arguments],
         stdin=theirs, stdout=theirs, stderr=theirs, env={**environment, "TERM": "xterm-256color"},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )  # fmt: skip
     os.close(theirs)
+    return process, ours
+
+
+def test_top_shows_new_commits_on_a_live_screen_until_ctrl_c(place: Path) -> None:
+    process, ours = start_on_terminal(80, "-m", "frazil.cli", "top", str(place), "--every", "0.5")
+    shown = b""
+    while b"ten more" not in shown:
+        shown += os.read(ours, 65536)
+    repo = frazil.open_repository(str(place))
+    repo.writable_session("main").commit("a new commit", allow_empty=True)
+    while b"a new commit" not in shown:
+        shown += os.read(ours, 65536)
+    process.send_signal(signal.SIGINT)
+    with suppress(OSError):  # the other end is closed
+        while part := os.read(ours, 65536):
+            shown += part
+    os.close(ours)
+
+    assert process.wait(60) == 0
+    assert b"\x1b[?1049h" in shown  # the alternate screen, which is left again
+    assert b"\x1b[?1049l" in shown
+
+
+def show_on_terminal(place: Path, columns: int) -> list[str]:
+    """The lines that a terminal of this width gets."""
+    process, ours = start_on_terminal(columns, "-c", _RUN, str(place))
     shown = b""
     while True:
         try:
