@@ -11,10 +11,10 @@ import pytest
 import xarray as xr
 import zarr
 from distributed import Client, LocalCluster
-from frazil.distributed import merge_sessions
 
 import frazil
 from frazil.dask import store_dask
+from frazil.distributed import merge_sessions
 from frazil.xarray import to_icechunk
 
 WORKERS = 2

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import zarr
 from dask.array import Array
-from frazil.distributed import extract_session, merge_sessions
 from numpy.typing import NDArray
 from zarr.storage import MemoryStore
 
 from frazil.dask import session_merge_reduction, store_dask
+from frazil.distributed import extract_session, merge_sessions
 from frazil.repository import Repository
 from frazil.repository.session import Session
 from frazil.storage import local_filesystem_storage
