@@ -2,7 +2,9 @@
 
 import time
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
@@ -10,8 +12,9 @@ import zarr
 
 import frazil
 import frazil.spark
+from benchmarks.support import grib_archive
 from benchmarks.support.measuring import Figures, answer
-from benchmarks.support.spark_starting import measure_memory, start
+from benchmarks.support.spark_starting import measure_memory, start, watch_workers
 from frazil.spark.ingestion.discovery import discover, list_files
 from frazil.spark.ingestion.ledger import Entry, read_ledger, write_ledger
 from frazil.spark.runtime import Runner
@@ -71,6 +74,61 @@ def ingest(folder: str, count: int) -> Figures:
     _verify(repository, report.snapshot_id, count)
     spark.stop()
     return {"seconds": seconds, "startup_seconds": startup_seconds, **memory}
+
+
+def make_forecasts(folder: str, count: int) -> Figures:
+    """Files of forecasts with their indexes; see `grib_archive`."""
+    begin = time.perf_counter()
+    grib_archive.write_archive(f"{folder}/forecasts", count)
+    return {"seconds": time.perf_counter() - begin}
+
+
+def ingest_forecasts(folder: str, count: int) -> Figures:
+    """One job over so many files of forecasts, whose chunks are then read by the official library."""
+    spark, startup_seconds = start()
+    paths = grib_archive.write_archive(f"{folder}/forecasts", count)
+    where = f"{folder}/forecasts-{count}"
+    repository = frazil.Repository.create(frazil.local_filesystem_storage(where))
+    with watch_workers() as workers:
+        begin = time.perf_counter()
+        report = frazil.spark.ingest(
+            repository, paths, append_dim=["time", "step"], mode="virtual", spark=spark
+        )
+        seconds = time.perf_counter() - begin
+    memory = measure_memory()
+    spark.stop()
+    assert report.metrics["references"] == count * grib_archive.MESSAGES
+    return {
+        "seconds": seconds, "startup_seconds": startup_seconds, "worker_bytes": max(workers),
+        "tasks": report.tasks, **memory,
+    }  # fmt: skip
+
+
+def read_forecasts(folder: str, count: int, samples: int) -> Figures:
+    """Read values of random files and fields with the official library; all must be right."""
+    icechunk: Any = import_module("icechunk")  # the other workloads don't need it
+
+    begin = time.perf_counter()
+    storage = icechunk.local_filesystem_storage(f"{folder}/forecasts-{count}")
+    config = icechunk.Repository.fetch_config(storage)
+    access = icechunk.containers_credentials(
+        dict.fromkeys(config.virtual_chunk_containers, icechunk.credentials.LocalFileSystemAccess)
+    )
+    repository = icechunk.Repository.open(storage, authorize_virtual_chunk_access=access)
+    group: Any = zarr.open_group(repository.readonly_session("main").store, mode="r")
+    fields = [(name, level) for name in grib_archive.VARIABLES.values()
+              for level in grib_archive.LEVELS]  # fmt: skip
+    levels, leads = group["isobaricInhPa"][:].tolist(), group["step"][:].tolist()
+    times, members = group["time"][:].tolist(), group["number"][:].tolist()
+    steps, inits = min(count, grib_archive.LEADS), -(-count // grib_archive.LEADS)
+    assert (len(leads), len(times), len(members)) == (steps, inits, grib_archive.MEMBERS)
+    random = np.random.default_rng(0)
+    for number in random.choice(count, samples).tolist():
+        place, field = grib_archive.Place(number), int(random.integers(len(fields)))
+        name, level = fields[field]
+        values = group[name][place.init, place.lead, 0, levels.index(level)]
+        assert values.ravel()[0] == np.float32(place.value(field)), (number, field, values)
+    return {"seconds": time.perf_counter() - begin}
 
 
 def _verify(repository: frazil.Repository, snapshot_id: str | None, count: int) -> None:
@@ -270,6 +328,8 @@ def _storage_beside(folder: str) -> frazil.Storage:
 
 
 WORKLOADS: dict[str, Callable[..., Figures]] = {
+    "make_forecasts": make_forecasts, "ingest_forecasts": ingest_forecasts,
+    "read_forecasts": read_forecasts,
     "make_files": make_files, "ingest": ingest, "set_references": set_references,
     "make_ledger": make_ledger, "ingest_known": ingest_known,
 
