@@ -220,20 +220,18 @@ def arrange_index(
     None where lines and one header per kind may not be enough: several grids, or fields of a message,
     or two fields for one place, packings that vary, lines that can't be interpreted.
     """
-    rows = [line.strip().split(":") for line in text.splitlines() if line.strip()]
-    if len(rows) < _LEAST_MESSAGES or len({len(each) for each in rows}) != 1 or len(rows[0]) < 6:
+    lines = [stripped for line in text.splitlines() if (stripped := line.strip())]
+    count = lines[0].count(":") + 1 if lines else 0
+    if len(lines) < _LEAST_MESSAGES or count < 7 or any(e.count(":") + 1 != count for e in lines):
         return None
-    _, places, dates, names, levels, steps, *others = zip(*rows, strict=True)
-    if not all(each.isdecimal() for each in places):
-        return None
-    starts = np.array([int(each) for each in places], np.int64)
+    words = ":".join(lines).split(":")
+    _, places, dates, names, levels, steps, *others = (words[at::count] for at in range(count))
+    starts = np.fromiter(map(int, places), np.int64, len(lines))
     lengths = np.diff(starts, append=window.size_bytes)
     date_of, moments = _parse_distinct(dates, parse_date)
     step_of, intervals = _parse_distinct(steps, parse_step)
     level_of, layers = _parse_distinct(levels, parse_level)
-    rest_of, members = _parse_distinct(
-        list(zip(*others, strict=True)) if others else [()] * len(rows), parse_others
-    )
+    rest_of, members = _parse_distinct(list(zip(*others, strict=True)), parse_others)
     if (lengths <= 0).any() or None in moments or None in intervals:
         return None
     parts = [
@@ -244,11 +242,13 @@ def arrange_index(
     ]
     kinds = np.ravel_multi_index(parts, [int(each.max()) + 1 for each in parts])
     _, firsts, kind_of = np.unique(kinds, return_index=True, return_inverse=True)
-    if len(firsts) * 4 > len(rows):
+    if len(firsts) * 4 > len(lines):
         return None
-    last, chosen = len(rows) - 1, firsts.tolist()
+    last, chosen = len(lines) - 1, firsts.tolist()
     entries = {
-        row: IndexEntry(int(starts[row]), int(lengths[row]), 0, *place_noaa(rows[row][2:]))
+        row: IndexEntry(
+            int(starts[row]), int(lengths[row]), 0, *place_noaa(lines[row].split(":")[2:])
+        )
         for row in {last, *chosen}
     }
     headers = _read_headers(entries, entries, window)
@@ -290,7 +290,7 @@ def arrange_index(
             own_values = np.empty(len(chosen))
             own_values[order] = [each[dim] for each in defaults]
             cells[:, axis] = np.where(np.isnan(column), own_values[kind_of[where]], column)
-        if len(np.unique(cells, axis=0)) < len(cells):
+        if _has_repeated(cells):
             return None
         found[name] = IndexedVariable(
             name, grid, level_type, tuple(dims), described=described, cells=cells, make=make,
@@ -314,11 +314,17 @@ def _parse_distinct(
     words: Sequence[Any], parse: Callable[[Any], Any]
 ) -> tuple[NDArray[np.int64], list[Any]]:
     """Return the code of each word, and what distinct words are parsed to, by code."""
-    codes: dict[Any, int] = {}
-    for word in words:
-        if word not in codes:
-            codes[word] = len(codes)
-    return np.array([codes[word] for word in words], np.int64), [parse(each) for each in codes]
+    codes = {word: code for code, word in enumerate(dict.fromkeys(words))}
+    found = np.fromiter(map(codes.__getitem__, words), np.int64, len(words))
+    return found, [parse(each) for each in codes]
+
+
+def _has_repeated(cells: NDArray[np.float64]) -> bool:
+    keys = np.zeros(len(cells), np.int64)
+    for column in cells.T:
+        values, codes = np.unique(column, return_inverse=True)
+        keys = np.unique(keys * len(values) + codes, return_inverse=True)[1]
+    return int(keys.max()) + 1 < len(cells)
 
 
 _ALIASES = {
