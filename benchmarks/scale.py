@@ -1,8 +1,11 @@
-"""Ten million references over twenty thousand files in one ingest, and millions set by tasks.
+"""A million to a hundred million references in one ingest, and millions set by tasks.
 
-    python -m benchmarks.scale [--files 2000 20000] [--millions 1 3] [--ledger 1000000] [--beside 20000]
-                                [--rounds 1]
+    python -m benchmarks.scale [--forecasts 200 2000] [--files 2000 20000] [--millions 1 3]
+                                [--ledger 1000000] [--beside 20000] [--rounds 1] [--folder …]
 
+- *forecasts*: so many GRIB files of 5,000 messages each, with an index: init × lead × variable ×
+  level × member (`benchmarks/support/grib_archive.py`); 20,000 files are 100 M references, 6 GB. The
+  official library then reads 100 random chunks.
 - *through the driver*: tasks return all references, as small jobs do; *in tasks*: they write manifests.
 - Files are small HDF5 files of 500 chunks each on a local disk.
 - *known files*: an ingest, in one process, of an archive whose files are all in the ledger but so many.
@@ -18,7 +21,15 @@ import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 
-from benchmarks.support.measuring import Figures, medians, print_table, run_child
+from benchmarks.support.grib_archive import MESSAGES
+from benchmarks.support.measuring import (
+    Figures,
+    find_official_python,
+    kept_folder,
+    medians,
+    print_table,
+    run_child,
+)
 from benchmarks.support.scale_workloads import REFERENCES_A_FILE, WRITERS
 
 WORKLOADS = "benchmarks.support.scale_workloads"
@@ -28,7 +39,29 @@ COLUMNS = (
 TASK_COLUMNS = ("references", "way", "seconds", "driver MB", "Java MB")
 LEDGER_COLUMNS = ("known files", "new files", "seconds", "CPU seconds", "driver MB")
 BESIDE_COLUMNS = ("references", "seconds", "driver MB", "written", "p99 ms quiet", "p99 ms beside")
+FORECAST_COLUMNS = (
+    "files", "references", "seconds", "µs a reference", "driver MB", "worker MB", "Java MB", "CPU s",
+)  # fmt: skip
 WAYS = {"through the driver": 1_000_000_000_000, "in tasks": 100_000}
+
+
+def measure_forecasts(folder: str, counts: list[int]) -> list[list[str]]:
+    """Rows: one ingest each of so many files, checked with the official library."""
+    rows = []
+    for count in counts:
+        arguments = {"folder": folder, "count": count}
+        run_child(sys.executable, WORKLOADS, workload="make_forecasts", **arguments)
+        figures = run_child(sys.executable, WORKLOADS, workload="ingest_forecasts", **arguments)
+        python = find_official_python()
+        run_child(python, WORKLOADS, workload="read_forecasts", samples=100, **arguments)
+        references = count * MESSAGES
+        memory = (figures[f"{name}_bytes"] / 1e6 for name in ("driver", "worker", "java"))
+        rows.append([
+            f"{count:,}", f"{references:,}", f"{figures['seconds']:.1f}",
+            f"{figures['seconds'] / references * 1e6:.1f}", *(f"{each:.0f}" for each in memory),
+            f"{figures['cpu_seconds']:.0f}",
+        ])  # fmt: skip
+    return rows
 
 
 def measure(counts: list[int], rounds: int) -> dict[int, list[Figures]]:
@@ -144,11 +177,17 @@ def main() -> None:
     """Measure everything and print one table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--folder", help="Where the archive of forecasts stays; default: nowhere.")
+    parser.add_argument("--forecasts", type=int, nargs="*", default=[200, 2_000])
     parser.add_argument("--files", type=int, nargs="*", default=[2_000, 20_000])
     parser.add_argument("--millions", type=int, nargs="*", default=[1, 3])
     parser.add_argument("--ledger", type=int, nargs="*", default=[1_000_000])
     parser.add_argument("--beside", type=int, nargs="*", default=[20_000])
     options = parser.parse_args()
+    if options.forecasts:
+        with kept_folder(options.folder) as folder:
+            rows = measure_forecasts(folder, options.forecasts)
+        print_table("References of GRIB indexes in one ingest", FORECAST_COLUMNS, rows)
     if options.files:
         found = measure(options.files, options.rounds)
         rows = [row_of(count, medians(figures)) for count, figures in found.items()]

@@ -1,5 +1,6 @@
 """Jobs with many references, in a fresh process: many small files with many chunks each, and tasks."""
 
+import os
 import time
 from collections.abc import Callable
 from importlib import import_module
@@ -291,7 +292,11 @@ def _append_step(session: frazil.Session) -> None:
 
 
 def ingest_beside(folder: str, count: int) -> Figures:
-    """One job over the other files, while writers commit; gives what it wrote more than once."""
+    """One job over the other files, while writers commit; gives what it wrote more than once.
+
+    It yields the cores to the writers, which would have machines of their own.
+    """
+    os.nice(15)
     spark, _ = start()
     repository = frazil.Repository.open(_storage_beside(folder))
     archive = sorted(Path(folder, "archive").iterdir())[1:count]

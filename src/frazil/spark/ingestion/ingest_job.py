@@ -734,12 +734,12 @@ def _run(
     work = subtract(files, ledger, options.ledger_group)
     if not work.files:
         return describe(run.describe(), work, ())
-    locations = [file.location for file in work.files]
-    most = run.job.files_per_task
     size = sum(file.version.size_bytes for file in work.files)
-    is_small = len(locations) <= most and (options.mode == "virtual" or size <= LEAST_TASK_BYTES)
+    is_small = len(work.files) <= run.job.files_per_task and (
+        options.mode == "virtual" or size <= LEAST_TASK_BYTES
+    )
     runner = run.choose_runner(is_small=is_small)
-    opening = open_sources(runner, reading, locations, most, run.slots)
+    opening = open_sources(runner, reading, work.files, repository.storage, run.slots)
     with run.job.leasing(repository.storage, "ingest"), opening as parsed:
         bad = bad_files(parsed.outcomes)
         is_empty = len(bad) == len(parsed.outcomes) and all(each.is_empty for each in bad)
