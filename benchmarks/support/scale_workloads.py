@@ -1,6 +1,8 @@
 """Jobs with many references, in a fresh process: many small files with many chunks each, and tasks."""
 
 import os
+import signal
+import threading
 import time
 from collections.abc import Callable
 from importlib import import_module
@@ -84,13 +86,15 @@ def make_forecasts(folder: str, count: int) -> Figures:
     return {"seconds": time.perf_counter() - begin}
 
 
-def ingest_forecasts(folder: str, count: int) -> Figures:
-    """One job over so many files of forecasts, whose chunks are then read by the official library."""
+def ingest_forecasts(folder: str, count: int, kill_after: float = 0.0) -> Figures:
+    """One job over so many files of forecasts; its driver may be killed after some seconds."""
     spark, startup_seconds = start()
     paths = grib_archive.write_archive(f"{folder}/forecasts", count)
-    where = f"{folder}/forecasts-{count}"
-    repository = frazil.Repository.create(frazil.local_filesystem_storage(where))
+    storage = frazil.local_filesystem_storage(f"{folder}/forecasts-{count}")
+    repository = frazil.Repository.open_or_create(storage)
     with watch_workers() as workers:
+        if kill_after:
+            threading.Timer(kill_after, os.kill, (os.getpid(), signal.SIGKILL)).start()
         begin = time.perf_counter()
         report = frazil.spark.ingest(
             repository, paths, append_dim=["time", "step"], mode="virtual", spark=spark
