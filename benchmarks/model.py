@@ -18,37 +18,37 @@ from benchmarks.support.measuring import print_table
 class Costs:
     """Measured costs; seconds are those of one core, bytes those of the process that is named."""
 
-    open_file: float = 0.030
-    """Seconds to open a file: headers, requests on a local disk, its part of a task."""
-    parse_reference: float = 7e-6
+    open_file: float = 3e-3
+    """Seconds to open a file on a local disk, with the headers of its kinds."""
+    parse_reference: float = 6.3e-6
     """Seconds to parse a line of an index and to pack its reference."""
-    place_reference: float = 5e-6
+    place_reference: float = 1.6e-6
     """Seconds to split, shuffle, sort and encode a reference."""
     write_manifest: float = 0.010
     task: float = 0.020
     """Seconds of the driver for each task: submission, result, progress."""
-    plan_file: float = 0.5e-3
+    plan_file: float = 1.6e-3
     """Seconds of the driver for each file: discovery, plan, ledger."""
-    log_reference: float = 0.25e-6
+    log_reference: float = 0.3e-6
     """Seconds of the driver for the transaction log of each reference."""
     start: float = 8.0
     """Seconds of planning and Spark's queries that depend on nothing."""
-    driver_base: float = 300e6
-    driver_file: float = 5e3
+    driver_base: float = 290e6
+    driver_file: float = 3.8e3
     """Bytes of the driver for each file: its header, place and row of the ledger."""
-    driver_log: float = 60.0
+    driver_log: float = 120.0
     """Bytes of the driver for each reference of a transaction log; it makes one at a time."""
-    worker_base: float = 330e6
+    worker_base: float = 280e6
     worker_reference: float = 250.0
     """Bytes of a worker for each reference of the task that writes its manifest."""
-    shuffle_reference: float = 4.0
-    """Compressed bytes of a reference between tasks."""
-    manifest_reference: float = 12.0
+    shuffle_reference: float = 3.2
+    """Compressed bytes of a reference between tasks: 2.5 from parsing, 0.7 to its manifest."""
+    manifest_reference: float = 7.9
     """Bytes of a reference in a manifest."""
 
 
 COSTS = Costs()
-LOGGED = 8_000_000
+LOGGED = 4_000_000
 """References of a transaction log: a larger commit is several, published at once."""
 TASK_REFERENCES = 200_000
 MANIFEST_REFERENCES = 100_000
@@ -114,7 +114,9 @@ def predict(
         files * (costs.open_file + 3 * store.latency)
         + references * (costs.parse_reference + costs.place_reference)
         + manifests * (costs.write_manifest + store.latency)
-        + references * costs.shuffle_reference * 2 / store.bytes_per_second
+        + references
+        * (2 * costs.shuffle_reference + costs.manifest_reference)
+        / store.bytes_per_second
     )
     parts = {
         "tasks": work / min(slots, opening),

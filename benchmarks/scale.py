@@ -47,6 +47,7 @@ BESIDE_COLUMNS = ("references", "seconds", "driver MB", "written", "p99 ms quiet
 FORECAST_COLUMNS = (
     "files", "references", "seconds", "µs a reference", "driver MB", "worker MB", "Java MB", "CPU s",
 )  # fmt: skip
+UPKEEP_COLUMNS = ("verb", "references", "seconds", "CPU seconds", "MB")
 KILLED_COLUMNS = ("references", "seconds", "seconds again", "of the whole")
 WAYS = {"through the driver": 1_000_000_000_000, "in tasks": 100_000}
 
@@ -67,6 +68,21 @@ def measure_forecasts(folder: str, counts: list[int]) -> list[list[str]]:
             f"{figures['seconds'] / references * 1e6:.1f}", *(f"{each:.0f}" for each in memory),
             f"{figures['cpu_seconds']:.0f}",
         ])  # fmt: skip
+    return rows
+
+
+def measure_upkeep(folder: str, counts: list[int]) -> list[list[str]]:
+    """Rows: each verb on the repositories of the forecasts."""
+    rows = []
+    for verb in ("stats", "check", "gc", "copy"):
+        for count in counts:
+            figures = run_child(
+                sys.executable, WORKLOADS, workload="keep_forecasts", folder=folder, count=count,
+                verb=verb,
+            )  # fmt: skip
+            seconds = f"{figures['seconds']:.1f}", f"{figures['cpu']:.1f}"
+            memory = f"{figures['driver_bytes'] / 1e6:.0f}"
+            rows.append([verb, f"{count * MESSAGES:,}", *seconds, memory])
     return rows
 
 
@@ -215,7 +231,9 @@ def main() -> None:
     if options.forecasts:
         with kept_folder(options.folder) as folder:
             rows = measure_forecasts(folder, options.forecasts)
-        print_table("References of GRIB indexes in one ingest", FORECAST_COLUMNS, rows)
+            print_table("References of GRIB indexes in one ingest", FORECAST_COLUMNS, rows)
+            rows = measure_upkeep(folder, options.forecasts)
+            print_table("Upkeep of these repositories, in one process", UPKEEP_COLUMNS, rows)
     if options.killed:
         with kept_folder(options.folder) as folder:
             rows = [measure_resumed(folder, count) for count in options.killed]

@@ -1,10 +1,12 @@
 """Jobs with many references, in a fresh process: many small files with many chunks each, and tasks."""
 
 import os
+import shutil
 import signal
 import threading
 import time
 from collections.abc import Callable
+from datetime import timedelta
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -134,6 +136,27 @@ def read_forecasts(folder: str, count: int, samples: int) -> Figures:
         values = group[name][place.init, place.lead, 0, levels.index(level)]
         assert values.ravel()[0] == np.float32(place.value(field)), (number, field, values)
     return {"seconds": time.perf_counter() - begin}
+
+
+def keep_forecasts(folder: str, count: int, verb: str) -> Figures:
+    """Maintain the repository of so many files of forecasts, in one process."""
+    where = f"{folder}/forecasts-{count}"
+    storage, job = frazil.local_filesystem_storage(where), frazil.spark.Job(run_on="driver")
+    repository = frazil.Repository.open(storage)
+    begin, begin_cpu = time.perf_counter(), time.process_time()
+    if verb == "stats":
+        found = frazil.spark.stats(repository, job=job)
+        assert found.virtual_bytes > 0
+    elif verb == "check":
+        assert frazil.spark.check(repository, deep=True, job=job).is_healthy
+    elif verb == "gc":
+        frazil.spark.collect_garbage(repository, timedelta(0), dry_run=True, job=job)
+    else:
+        target = frazil.local_filesystem_storage(f"{where}-copy")
+        frazil.spark.copy(storage, target, job=job)
+        shutil.rmtree(f"{where}-copy")
+    seconds, cpu = time.perf_counter() - begin, time.process_time() - begin_cpu
+    return {"seconds": seconds, "cpu": cpu, **measure_memory()}
 
 
 def _verify(repository: frazil.Repository, snapshot_id: str | None, count: int) -> None:
@@ -338,7 +361,7 @@ def _storage_beside(folder: str) -> frazil.Storage:
 
 WORKLOADS: dict[str, Callable[..., Figures]] = {
     "make_forecasts": make_forecasts, "ingest_forecasts": ingest_forecasts,
-    "read_forecasts": read_forecasts,
+    "read_forecasts": read_forecasts, "keep_forecasts": keep_forecasts,
     "make_files": make_files, "ingest": ingest, "set_references": set_references,
     "make_ledger": make_ledger, "ingest_known": ingest_known,
 
