@@ -142,10 +142,9 @@ class Attempt:
     def _count_tasks(self, parts: Sequence["GroupPlan"], work: Work) -> dict[str, int]:
         """Return the tasks that the ingest would have on Spark."""
         slots = self.job_run.slots
-        locations = [each.location for each in work.files]
         natives = [each for part in parts for each in part.found.natives.values()]
         return {
-            "opening files": len(group_files(locations, slots, self.job_run.job.files_per_task)),
+            "opening files": len(group_files(work.files, slots, self.job_run.job.files_per_task)),
             "writing values": len(plan_tasks(natives, slots)),
         }
 
@@ -746,9 +745,8 @@ def _run(
         if bad and (reading.on_bad_file == "fail" or (is_empty and not work.known)):
             raise _refuse(bad, is_empty)
         sources = [each for each in parsed.outcomes if isinstance(each, ParsedSource)]
-        store = session.store
         refuse_unknown_names(
-            sources, lambda: read_existing(store, options.group, {}, ()), reading, options
+            sources, lambda: read_existing(session.store, options.group, {}, ()), reading, options
         )
         return _try(
             Attempt(run, repository, files, parsed, options, reading, (session.snapshot_id, ledger))
