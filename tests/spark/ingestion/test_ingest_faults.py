@@ -257,3 +257,7 @@ def test_of_what_was_parsed_only_headers_are_loaded(repo: frazil.Repository, arc
     for data in spoilt.values():
         repo.storage.put(kept.key, data)
         assert len(kept.parse(reading)[0]) == 1
+    repo.storage.delete_many([kept.key])
+    Path(archive, "0000.nc").write_bytes(b"no data")
+    kept.parse(reading)
+    assert not list(repo.storage.list("_frazil/parsed/"))

@@ -9,6 +9,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from itertools import chain
 from math import prod
 from typing import Any, Protocol
@@ -18,7 +19,13 @@ import pyarrow as pa
 import zstandard
 
 import frazil
-from frazil.errors import FailedChecksError, IcechunkError, InvalidSourcesError, StorageError
+from frazil.errors import (
+    FailedChecksError,
+    IcechunkError,
+    InvalidSourcesError,
+    JobError,
+    StorageError,
+)
 from frazil.format.manifest import ChunkRef, ChunkTable, InlineRef, NativeRef, concatenate
 from frazil.maintenance.leases import PARSED
 from frazil.protocols.assets import Assets
@@ -44,6 +51,7 @@ from frazil.spark.ingestion.source_data import (
     ParsedSource,
     Reading,
     SourceData,
+    bad_files,
     group_files,
     pack,
     parse,
@@ -209,7 +217,9 @@ class KeptFiles:
             return known
         begin = time.perf_counter()
         parsed = _parse_files(self.locations, reading)
-        if self.key is not None and time.perf_counter() - begin >= self.least_seconds:
+        is_slow = time.perf_counter() - begin >= self.least_seconds
+        # A bad file may be there later, or what is missing to read it.
+        if self.key is not None and is_slow and not bad_files(parsed[0]):
             compressor = zstandard.ZstdCompressor(1, write_checksum=True)
             data = pickle.dumps((time.time(), *parsed), pickle.HIGHEST_PROTOCOL)
             with contextlib.suppress(StorageError):
@@ -246,7 +256,7 @@ def keep_files(
     options = (
         reading.source_group, sorted(reading.load), sorted(reading.skip), sorted(reading.take),
         sorted(reading.rename.items()), reading.dims, sorted(reading.coords.items()),
-        list(reading.containers), frazil.__version__, np.__version__,
+        frazil.__version__, np.__version__, find_spec("gribberish") is None,
     )  # fmt: skip
     versions = [(each.location, repr(each.version)) for each in files]
     digest = hashlib.sha256(repr((options, versions)).encode()).hexdigest()
@@ -259,7 +269,7 @@ def parse_sources(
 ) -> Iterator[SourcesOnSpark]:
     """Open files, one group per task; references are kept until the block ends.
 
-    If it fails, what tasks have kept in the storage stays there for when the job is run again.
+    What tasks have kept in the storage stays there if the job is to be run again as it is.
     """
     max_failures = find_max_failures(spark)
 
@@ -274,9 +284,15 @@ def parse_sources(
         found = collect_results(spark, runner.job, "opening files", results, count)
         outcomes = tuple(each for group in found for each in group)
         yield SourcesOnSpark(outcomes, runner, spark, frame)
+    except (JobError, StorageError):
+        raise
+    except Exception:
+        _delete_kept(groups)
+        raise
+    else:
+        _delete_kept(groups)
     finally:
         frame.unpersist()
-    _delete_kept(groups)
 
 
 def _delete_kept(groups: Sequence[KeptFiles]) -> None:
