@@ -221,8 +221,8 @@ class KeptFiles:
         # A bad file may be there later, or what is missing to read it.
         if self.key is not None and is_slow and not bad_files(parsed[0]):
             compressor = zstandard.ZstdCompressor(1, write_checksum=True)
-            data = pickle.dumps((time.time(), *parsed), pickle.HIGHEST_PROTOCOL)
-            with contextlib.suppress(StorageError):
+            with contextlib.suppress(StorageError, pickle.PicklingError, TypeError):
+                data = pickle.dumps((time.time(), *parsed), pickle.HIGHEST_PROTOCOL)
                 self.storage.put(self.key, compressor.compress(data))
         return parsed
 
