@@ -298,7 +298,9 @@ def parse_sources(
 def _delete_kept(groups: Sequence[KeptFiles]) -> None:
     storage, own = groups[0].storage, {each.key for each in groups}
     with contextlib.suppress(StorageError):  # garbage collection deletes them later
-        storage.delete_many([e.key for e in storage.list(f"{PARSED}/") if e.key in own])
+        kept = [each.key for each in storage.list(f"{PARSED}/") if each.key in own]
+        if kept:
+            storage.delete_many(kept)
 
 
 def _parse_files(locations: Sequence[str], reading: Reading) -> Parsed:
