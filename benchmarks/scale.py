@@ -1,8 +1,13 @@
-"""Ten million references over twenty thousand files in one ingest, and millions set by tasks.
+"""A million to a hundred million references in one ingest, and millions set by tasks.
 
-    python -m benchmarks.scale [--files 2000 20000] [--millions 1 3] [--ledger 1000000] [--beside 20000]
-                                [--rounds 1]
+    python -m benchmarks.scale [--forecasts 200 2000] [--killed 600] [--files 2000 20000]
+                                [--millions 1 3] [--ledger 1000000] [--beside 20000] [--rounds 1]
+                                [--folder …]
 
+- *forecasts*: so many GRIB files of 5,000 messages each, with an index: init × lead × variable ×
+  level × member (`benchmarks/support/grib_archive.py`); 20,000 files are 100 M references, 6 GB. The
+  official library then reads 100 random chunks.
+- *killed*: the driver of an ingest of so many of these files is killed after half of its time.
 - *through the driver*: tasks return all references, as small jobs do; *in tasks*: they write manifests.
 - Files are small HDF5 files of 500 chunks each on a local disk.
 - *known files*: an ingest, in one process, of an archive whose files are all in the ledger but so many.
@@ -14,11 +19,22 @@
 """
 
 import argparse
+import shutil
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from subprocess import CalledProcessError
 
-from benchmarks.support.measuring import Figures, medians, print_table, run_child
+from benchmarks.support.grib_archive import MESSAGES
+from benchmarks.support.measuring import (
+    Figures,
+    find_official_python,
+    kept_folder,
+    medians,
+    print_table,
+    run_child,
+)
 from benchmarks.support.scale_workloads import REFERENCES_A_FILE, WRITERS
 
 WORKLOADS = "benchmarks.support.scale_workloads"
@@ -28,7 +44,67 @@ COLUMNS = (
 TASK_COLUMNS = ("references", "way", "seconds", "driver MB", "Java MB")
 LEDGER_COLUMNS = ("known files", "new files", "seconds", "CPU seconds", "driver MB")
 BESIDE_COLUMNS = ("references", "seconds", "driver MB", "written", "p99 ms quiet", "p99 ms beside")
+FORECAST_COLUMNS = (
+    "files", "references", "seconds", "µs a reference", "driver MB", "worker MB", "Java MB", "CPU s",
+)  # fmt: skip
+UPKEEP_COLUMNS = ("verb", "references", "seconds", "CPU seconds", "MB")
+KILLED_COLUMNS = ("references", "seconds", "seconds again", "of the whole")
 WAYS = {"through the driver": 1_000_000_000_000, "in tasks": 100_000}
+
+
+def measure_forecasts(folder: str, counts: list[int]) -> list[list[str]]:
+    """Rows: one ingest each of so many files, checked with the official library."""
+    rows = []
+    for count in counts:
+        arguments = {"folder": folder, "count": count}
+        run_child(sys.executable, WORKLOADS, workload="make_forecasts", **arguments)
+        figures = run_child(sys.executable, WORKLOADS, workload="ingest_forecasts", **arguments)
+        python = find_official_python()
+        run_child(python, WORKLOADS, workload="read_forecasts", samples=100, **arguments)
+        references = count * MESSAGES
+        memory = (figures[f"{name}_bytes"] / 1e6 for name in ("driver", "worker", "java"))
+        rows.append([
+            f"{count:,}", f"{references:,}", f"{figures['seconds']:.1f}",
+            f"{figures['seconds'] / references * 1e6:.1f}", *(f"{each:.0f}" for each in memory),
+            f"{figures['cpu_seconds']:.0f}",
+        ])  # fmt: skip
+    return rows
+
+
+def measure_upkeep(folder: str, counts: list[int]) -> list[list[str]]:
+    """Rows: each verb on the repositories of the forecasts."""
+    rows = []
+    for verb in ("stats", "check", "gc", "copy"):
+        for count in counts:
+            figures = run_child(
+                sys.executable, WORKLOADS, workload="keep_forecasts", folder=folder, count=count,
+                verb=verb,
+            )  # fmt: skip
+            seconds = f"{figures['seconds']:.1f}", f"{figures['cpu']:.1f}"
+            memory = f"{figures['driver_bytes'] / 1e6:.0f}"
+            rows.append([verb, f"{count * MESSAGES:,}", *seconds, memory])
+    return rows
+
+
+def measure_resumed(folder: str, count: int) -> list[str]:
+    """A row: an ingest, one that is killed after half of its seconds, and its second run."""
+    arguments = {"folder": folder, "count": count}
+    run_child(sys.executable, WORKLOADS, workload="make_forecasts", **arguments)
+
+    def ingest(**options: float) -> float:
+        given = {**arguments, **options}
+        return run_child(sys.executable, WORKLOADS, workload="ingest_forecasts", **given)["seconds"]
+
+    repository = f"{folder}/forecasts-{count}"
+    shutil.rmtree(repository, ignore_errors=True)
+    whole = ingest()
+    shutil.rmtree(repository)
+    with suppress(CalledProcessError):
+        ingest(kill_after=whole / 2)
+    again = ingest()
+    python = find_official_python()
+    run_child(python, WORKLOADS, workload="read_forecasts", samples=100, **arguments)
+    return [f"{count * MESSAGES:,}", f"{whole:.1f}", f"{again:.1f}", f"{again / whole:.0%}"]
 
 
 def measure(counts: list[int], rounds: int) -> dict[int, list[Figures]]:
@@ -144,11 +220,24 @@ def main() -> None:
     """Measure everything and print one table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--folder", help="Where the archive of forecasts stays; default: nowhere.")
+    parser.add_argument("--forecasts", type=int, nargs="*", default=[200, 2_000])
+    parser.add_argument("--killed", type=int, nargs="*", default=[600])
     parser.add_argument("--files", type=int, nargs="*", default=[2_000, 20_000])
     parser.add_argument("--millions", type=int, nargs="*", default=[1, 3])
     parser.add_argument("--ledger", type=int, nargs="*", default=[1_000_000])
     parser.add_argument("--beside", type=int, nargs="*", default=[20_000])
     options = parser.parse_args()
+    if options.forecasts:
+        with kept_folder(options.folder) as folder:
+            rows = measure_forecasts(folder, options.forecasts)
+            print_table("References of GRIB indexes in one ingest", FORECAST_COLUMNS, rows)
+            rows = measure_upkeep(folder, options.forecasts)
+            print_table("Upkeep of these repositories, in one process", UPKEEP_COLUMNS, rows)
+    if options.killed:
+        with kept_folder(options.folder) as folder:
+            rows = [measure_resumed(folder, count) for count in options.killed]
+        print_table("Killed at half of its time, and run again", KILLED_COLUMNS, rows)
     if options.files:
         found = measure(options.files, options.rounds)
         rows = [row_of(count, medians(figures)) for count, figures in found.items()]

@@ -1,8 +1,15 @@
 """Jobs with many references, in a fresh process: many small files with many chunks each, and tasks."""
 
+import os
+import shutil
+import signal
+import threading
 import time
 from collections.abc import Callable
+from datetime import timedelta
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
@@ -10,8 +17,9 @@ import zarr
 
 import frazil
 import frazil.spark
+from benchmarks.support import grib_archive
 from benchmarks.support.measuring import Figures, answer
-from benchmarks.support.spark_starting import measure_memory, start
+from benchmarks.support.spark_starting import measure_memory, start, watch_workers
 from frazil.spark.ingestion.discovery import discover, list_files
 from frazil.spark.ingestion.ledger import Entry, read_ledger, write_ledger
 from frazil.spark.runtime import Runner
@@ -71,6 +79,84 @@ def ingest(folder: str, count: int) -> Figures:
     _verify(repository, report.snapshot_id, count)
     spark.stop()
     return {"seconds": seconds, "startup_seconds": startup_seconds, **memory}
+
+
+def make_forecasts(folder: str, count: int) -> Figures:
+    """Files of forecasts with their indexes; see `grib_archive`."""
+    begin = time.perf_counter()
+    grib_archive.write_archive(f"{folder}/forecasts", count)
+    return {"seconds": time.perf_counter() - begin}
+
+
+def ingest_forecasts(folder: str, count: int, kill_after: float = 0.0) -> Figures:
+    """One job over so many files of forecasts; its driver may be killed after some seconds."""
+    spark, startup_seconds = start()
+    paths = grib_archive.write_archive(f"{folder}/forecasts", count)
+    storage = frazil.local_filesystem_storage(f"{folder}/forecasts-{count}")
+    repository = frazil.Repository.open_or_create(storage)
+    with watch_workers() as workers:
+        if kill_after:
+            threading.Timer(kill_after, os.kill, (os.getpid(), signal.SIGKILL)).start()
+        begin = time.perf_counter()
+        report = frazil.spark.ingest(
+            repository, paths, append_dim=["time", "step"], mode="virtual", spark=spark
+        )
+        seconds = time.perf_counter() - begin
+    memory = measure_memory()
+    spark.stop()
+    assert report.metrics["references"] == count * grib_archive.MESSAGES
+    return {
+        "seconds": seconds, "startup_seconds": startup_seconds, "worker_bytes": max(workers),
+        "tasks": report.tasks, **memory,
+    }  # fmt: skip
+
+
+def read_forecasts(folder: str, count: int, samples: int) -> Figures:
+    """Read values of random files and fields with the official library; all must be right."""
+    icechunk: Any = import_module("icechunk")  # the other workloads don't need it
+
+    begin = time.perf_counter()
+    storage = icechunk.local_filesystem_storage(f"{folder}/forecasts-{count}")
+    config = icechunk.Repository.fetch_config(storage)
+    access = icechunk.containers_credentials(
+        dict.fromkeys(config.virtual_chunk_containers, icechunk.credentials.LocalFileSystemAccess)
+    )
+    repository = icechunk.Repository.open(storage, authorize_virtual_chunk_access=access)
+    group: Any = zarr.open_group(repository.readonly_session("main").store, mode="r")
+    fields = [(name, level) for name in grib_archive.VARIABLES.values()
+              for level in grib_archive.LEVELS]  # fmt: skip
+    levels, leads = group["isobaricInhPa"][:].tolist(), group["step"][:].tolist()
+    times, members = group["time"][:].tolist(), group["number"][:].tolist()
+    steps, inits = min(count, grib_archive.LEADS), -(-count // grib_archive.LEADS)
+    assert (len(leads), len(times), len(members)) == (steps, inits, grib_archive.MEMBERS)
+    random = np.random.default_rng(0)
+    for number in random.choice(count, samples).tolist():
+        place, field = grib_archive.Place(number), int(random.integers(len(fields)))
+        name, level = fields[field]
+        values = group[name][place.init, place.lead, 0, levels.index(level)]
+        assert values.ravel()[0] == np.float32(place.value(field)), (number, field, values)
+    return {"seconds": time.perf_counter() - begin}
+
+
+def keep_forecasts(folder: str, count: int, verb: str) -> Figures:
+    """Maintain the repository of so many files of forecasts, in one process."""
+    where = f"{folder}/forecasts-{count}"
+    storage, job = frazil.local_filesystem_storage(where), frazil.spark.Job(run_on="driver")
+    repository = frazil.Repository.open(storage)
+    begin, begin_cpu = time.perf_counter(), time.process_time()
+    if verb == "stats":
+        found = frazil.spark.stats(repository, job=job)
+        assert found.virtual_bytes > 0
+    elif verb == "check":
+        assert frazil.spark.check(repository, deep=True, job=job).is_healthy
+    elif verb == "gc":
+        frazil.spark.collect_garbage(repository, timedelta(0), dry_run=True, job=job)
+    else:
+        target = frazil.local_filesystem_storage(f"{where}-copy")
+        frazil.spark.copy(storage, target, job=job)
+        shutil.rmtree(f"{where}-copy")
+    seconds, cpu = time.perf_counter() - begin, time.process_time() - begin_cpu
+    return {"seconds": seconds, "cpu": cpu, **measure_memory()}
 
 
 def _verify(repository: frazil.Repository, snapshot_id: str | None, count: int) -> None:
@@ -233,7 +319,11 @@ def _append_step(session: frazil.Session) -> None:
 
 
 def ingest_beside(folder: str, count: int) -> Figures:
-    """One job over the other files, while writers commit; gives what it wrote more than once."""
+    """One job over the other files, while writers commit; gives what it wrote more than once.
+
+    It yields the cores to the writers, which would have machines of their own.
+    """
+    os.nice(15)
     spark, _ = start()
     repository = frazil.Repository.open(_storage_beside(folder))
     archive = sorted(Path(folder, "archive").iterdir())[1:count]
@@ -270,6 +360,8 @@ def _storage_beside(folder: str) -> frazil.Storage:
 
 
 WORKLOADS: dict[str, Callable[..., Figures]] = {
+    "make_forecasts": make_forecasts, "ingest_forecasts": ingest_forecasts,
+    "read_forecasts": read_forecasts, "keep_forecasts": keep_forecasts,
     "make_files": make_files, "ingest": ingest, "set_references": set_references,
     "make_ledger": make_ledger, "ingest_known": ingest_known,
 

@@ -1,7 +1,9 @@
 """Starting Spark apart from what is measured, and the memory of the processes around it."""
 
+import threading
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +40,28 @@ def measure_memory() -> dict[str, float]:
         "driver_bytes": _peak_bytes("self"),
         "java_bytes": max((_peak_bytes(str(pid)) for pid in java), default=0),
     }
+
+
+@contextmanager
+def watch_workers() -> Iterator[list[int]]:
+    """Note the most memory of each Python worker below this process while the block runs."""
+    peaks: list[int] = [0]
+    done = threading.Event()
+
+    def watch() -> None:
+        while not done.wait(0.5):
+            for each in psutil.Process().children(recursive=True):
+                with suppress(psutil.Error, OSError, ValueError):
+                    if each.name() != "java":
+                        peaks[0] = max(peaks[0], _peak_bytes(str(each.pid)))
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield peaks
+    finally:
+        done.set()
+        thread.join()
 
 
 def _peak_bytes(process: str) -> int:

@@ -17,9 +17,9 @@ import frazil
 from frazil import virtual
 from frazil.errors import InvalidInputError
 from frazil.testing.object_server import ObjectServer, Refuse, Rule, ServerOptions
-from frazil.virtual.grib import GribFile, open_grib, parse_index, read_by_index
-from frazil.virtual.grib_messages import Field, Window, scan
-from frazil.virtual.source_formats import SourceStores
+from frazil.virtual.grib import GribFile, IndexedVariable, open_grib, read_by_index
+from frazil.virtual.grib_messages import Field, Window, parse_index, scan
+from frazil.virtual.source_formats import Loading, SourceStores
 
 from .grib_files import POINTS, decode, join_fields, make_message, opened, pack_as_png, save
 from .repositories import read, read_combined, read_virtually
@@ -551,6 +551,55 @@ def test_an_index_that_does_not_fit_makes_no_wrong_references(tmp_path: Path, da
 
     for name in show(path):
         np.testing.assert_array_equal(read_native(path, name), expected[name])
+
+
+@pytest.mark.parametrize("damage", [None, "twice", "date"])
+def test_columns_of_an_index_say_the_same_as_its_lines(tmp_path: Path, damage: str | None) -> None:
+    names, levels, members, steps = (
+        {"TMP": "t", "UGRD": "u"},
+        (1000, 850, 500),
+        range(1, 12),
+        (0, 6),
+    )
+    cells = [(name, level, member, step) for name in names for level in levels
+             for member in members for step in steps]  # fmt: skip
+    cells = [cells[row] for row in np.random.default_rng(7).permutation(len(cells))[1:]]
+    made = {
+        cell: make_message(
+            productDefinitionTemplateNumber=1, perturbationNumber=cell[2], step=cell[3],
+            shortName=names[cell[0]], level=cell[1],
+        )
+        for cell in cells
+    }  # fmt: skip
+    if damage == "twice":
+        cells[20:20] = [cells[50]]
+    messages = [made[cell] for cell in cells]
+    path = save(tmp_path / "a.grib2", *messages)
+    lines = [
+        f"d={{date}}:{name}:{level} mb:{f'{step} hour fcst' if step else 'anl'}:ENS=+{member}"
+        for name, level, member, step in cells
+    ]
+    write_noaa(path, messages, lines, find_date(messages[0]) + "12")
+    index = Path(f"{path}.idx")
+    if damage == "date":
+        index.write_text(index.read_text().replace(":d=", ":d=x", 1))
+
+    by_column = open_file(path)
+    index.unlink()
+    by_message = open_file(path)
+
+    is_indexed = [isinstance(each, IndexedVariable) for each in by_column.variables.values()]
+    assert any(is_indexed) == all(is_indexed) == (damage is None)
+    one, other = (each.describe(Loading(frozenset(), 1 << 20)) for each in (by_column, by_message))
+    assert one.arrays.keys() == other.arrays.keys()
+    for name, array in other.arrays.items():
+        assert one.arrays[name].metadata == array.metadata
+        np.testing.assert_array_equal(one.arrays[name].values, array.values)
+        for column in ("coordinates", "offsets", "lengths", "locations"):
+            found, expected = (getattr(e.references[name], column) for e in (one, other))
+            np.testing.assert_array_equal(found, expected)
+    box = [(0, 1), (0, 2), (3, 5), (1, 2), (0, 31), (0, 16)]
+    np.testing.assert_array_equal(by_column.read_box("t", box), by_message.read_box("t", box))
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,9 @@ from frazil.errors import IcechunkError, LeaseLostError, ObjectNotFoundError, St
 from frazil.storage.interface import ObjectInfo, Storage
 
 LEASES = "_frazil/leases"
+PARSED = "_frazil/parsed"
+"""Folder of what running jobs have parsed, to continue with it if they are killed."""
+_PARSED_AGE = timedelta(days=1)
 LEASE_SECONDS = 3600.0
 """Validity of a lease after its last renewal, in seconds."""
 _RENEWALS_PER_LEASE = 6
@@ -109,11 +112,12 @@ def spare(cutoff: datetime, leases: Iterable[LeaseInfo], now: datetime) -> datet
 
 
 def delete_expired(storage: Storage, leases: Iterable[LeaseInfo], now: datetime) -> None:
-    """Delete the leases of killed jobs."""
+    """Delete the leases of killed jobs, and what failed jobs had parsed if they were not run again."""
     expired = [each.id for each in leases if not each.holds_at(now)]
     with suppress(StorageError):
+        old = [e.key for e in storage.list(f"{PARSED}/") if now - e.created_at > _PARSED_AGE]
         storage.delete_many(
-            f"{LEASES}/{id}/{name}" for id in expired for name in (_RENEWED, _BEGUN)
+            [f"{LEASES}/{id}/{name}" for id in expired for name in (_RENEWED, _BEGUN)] + old
         )
 
 

@@ -376,8 +376,8 @@ def write_shared_manifest(view: View) -> WrittenManifests:
 
 MANY_CHUNKS = 100_000
 """Number of chunks from which the transaction log is written in a separate thread."""
-MOST_LOGGED_CHUNKS = 8_000_000
-"""Number of chunks of a commit from which it becomes several: some 300 MB of an encoded log."""
+MOST_LOGGED_CHUNKS = 4_000_000
+"""Number of chunks of a commit from which it becomes several: some 300 MB while a log is encoded."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -508,20 +508,23 @@ def _text_or_values(array: ArrayHeader) -> NDArray[Any] | None:
 
 
 def _compare_other_dims(headers: Sequence[SourceHeader], along: Sequence[str]) -> Iterator[Problem]:
-    dims = dict.fromkeys(dim for each in headers for dim in each.dims if dim not in along)
-    for dim in dims:
-        yield from _compare_lengths(dim, headers)
+    lengths: dict[str, dict[str, int]] = {}
+    for each in headers:
+        for dim, length in each.dims.items():
+            lengths.setdefault(dim, {})[each.name] = length
+    for dim in [each for each in lengths if each not in along]:
+        yield from _compare_lengths(dim, lengths[dim])
         yield from _compare_coordinates(dim, headers)
 
 
-def _compare_lengths(dim: str, headers: Sequence[SourceHeader]) -> Iterator[Problem]:
-    having = [each for each in headers if dim in each.dims]
-    usual = _most_common([each.dims[dim] for each in having])
-    if having[0].name.startswith(THE_REPOSITORY):
-        usual = having[0].dims[dim]
-    others = tuple(each.name for each in having if each.dims[dim] != usual)
+def _compare_lengths(dim: str, lengths: Mapping[str, int]) -> Iterator[Problem]:
+    first = next(iter(lengths))
+    usual = _most_common(list(lengths.values()))
+    if first.startswith(THE_REPOSITORY):
+        usual = lengths[first]
+    others = tuple(name for name, length in lengths.items() if length != usual)
     if others:
-        found = sorted({each.dims[dim] for each in having} - {usual})
+        found = sorted({*lengths.values()} - {usual})
         text = f"its length is {', '.join(map(str, found))}, and {usual} elsewhere"
         yield Problem(ProblemKind.LENGTH, dim, text, others)
 

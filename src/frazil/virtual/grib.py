@@ -5,16 +5,13 @@ only on the metadata of its messages, so that all files of an archive have the s
 `docs/virtual.md` states the rule.
 """
 
-import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
-from functools import lru_cache
 from importlib.util import find_spec
 from itertools import product as multiply
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import obstore
@@ -29,7 +26,15 @@ from frazil.virtual.grib_messages import (
     FieldHeader,
     Grid,
     GridKey,
+    IndexEntry,
+    StaleIndexError,
     Window,
+    parse_date,
+    parse_index,
+    parse_level,
+    parse_others,
+    parse_step,
+    place_noaa,
     read_message,
     seconds_of,
 )
@@ -44,122 +49,6 @@ from frazil.virtual.source_formats import (
 
 _UNIFORM = frozenset((0, 2, 3))
 """Templates that are readable whatever their number of bits."""
-
-
-class StaleIndexError(ValueError):
-    """Index that does not fit to the messages of its file."""
-
-
-class Cell(NamedTuple):
-    """Place of a field as its line of an index says it; None for what it does not say."""
-
-    time: datetime
-    start: int | None
-    end: int
-    level: float | None
-    member: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class IndexEntry:
-    """Line of an index: the byte range of a message, and its place."""
-
-    offset: int
-    length: int
-    number: int
-    """Index of the field in its message."""
-    kind: tuple[str, ...]
-    """Whatever else the line says: fields of one kind differ only in their place."""
-    cell: Cell | None
-    """None if the line can't be interpreted."""
-
-
-def parse_index(text: str, size_bytes: int) -> list[IndexEntry]:
-    """Return the entries of a NOAA `.idx` or ECMWF `.index`; raise StaleIndexError if invalid."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    try:
-        if lines and lines[0].startswith("{"):
-            entries = [_parse_ecmwf(json.loads(line)) for line in lines]
-        else:
-            entries = _parse_noaa(lines, size_bytes)
-    except (ValueError, KeyError, TypeError, IndexError) as error:
-        raise StaleIndexError(f"its line can't be parsed: {error}") from error
-    if not entries or any(
-        each.length <= 0 or each.offset + each.length > size_bytes for each in entries
-    ):
-        raise StaleIndexError("it leads past the end of the file")
-    return entries
-
-
-# Only on these levels, the name of a parameter never depends on the value of its level.
-_LEVEL = re.compile(r"(\d+)( mb| hybrid level)")
-_LEVEL_TYPES = ("pl", "ml")
-_STEP = re.compile(r"(?:(\d+)-)?(\d+) (sec|min|hour|day)\b(.*)")
-_SECONDS = {"sec": 1, "min": 60, "hour": 3600, "day": 86400}
-_MEMBER = re.compile(r"ENS=([+-])(\d+)")
-
-
-@lru_cache(maxsize=256)
-def _parse_time(digits: str) -> datetime:
-    return datetime.strptime(digits, "%Y%m%d%H%M%S").replace(tzinfo=UTC)
-
-
-def _parse_noaa(lines: Sequence[str], size_bytes: int) -> list[IndexEntry]:
-    parts = [line.split(":") for line in lines]
-    offsets = [int(each[1]) for each in parts]
-    starts = sorted(set(offsets))
-    ends = dict(zip(starts, [*starts[1:], size_bytes], strict=True))
-    fields: dict[int, int] = {}
-    entries = []
-    for offset, words in zip(offsets, parts, strict=True):
-        number = fields[offset] = fields.get(offset, -1) + 1
-        kind, cell = _place_noaa(words[2:])
-        entries.append(IndexEntry(offset, ends[offset] - offset, number, kind, cell))
-    return entries
-
-
-def _place_noaa(words: Sequence[str]) -> tuple[tuple[str, ...], Cell | None]:
-    date, name, level, step, *others = words
-    matched = _STEP.fullmatch(step)
-    digits = date.removeprefix("d=").ljust(14, "0")
-    if len(digits) != 14 or not digits.isdigit() or not (matched or step == "anl"):
-        return tuple(words), None
-    unit = _SECONDS[matched[3]] if matched else 0
-    end = int(matched[2]) * unit if matched else 0
-    start = int(matched[1]) * unit if matched and matched[1] else end
-    layer = _LEVEL.fullmatch(level)
-    member = next((found for each in others if (found := _MEMBER.fullmatch(each))), None)
-    cell = Cell(
-        _parse_time(digits), start, end,
-        float(layer[1]) if layer else None, int(member[2]) if member else None,
-    )  # fmt: skip
-    # The name of a parameter may depend on the length of its interval.
-    tail = (str(end - start), matched[4]) if matched else ("anl",)
-    rest = [_MEMBER.sub(r"ENS=\1", each) for each in others]
-    return (name, layer[2] if layer else level, *tail, *rest), cell
-
-
-_PLACES = ("_offset", "_length", "date", "time", "step", "number", "levelist")
-
-
-def _parse_ecmwf(line: Mapping[str, Any]) -> IndexEntry:
-    is_level = line.get("levtype") in _LEVEL_TYPES and "levelist" in line
-    places = _PLACES if is_level else _PLACES[:-1]
-    kind = tuple(f"{key}={line[key]}" for key in sorted(line) if key not in places)
-    offset, length = int(line["_offset"]), int(line["_length"])
-    try:
-        start, dash, end = str(line["step"]).rpartition("-")
-        cell = Cell(
-            _parse_time(f"{line['date']}{int(line['time']):04d}00"),
-            int(start) * 3600 if dash else None,
-            int(end) * 3600,
-            float(line["levelist"]) if is_level else None,
-            int(line["number"]) if "number" in line else None,
-        )
-    except (KeyError, ValueError):
-        return IndexEntry(offset, length, 0, kind, None)
-    interval = str(int(end) - int(start)) if dash else ""
-    return IndexEntry(offset, length, 0, (*kind, interval), cell)
 
 
 def read_by_index(entries: Sequence[IndexEntry], window: Window) -> list[Field]:
@@ -188,7 +77,7 @@ def read_by_index(entries: Sequence[IndexEntry], window: Window) -> list[Field]:
 
 
 def _read_headers(
-    entries: Sequence[IndexEntry], rows: Iterable[int], window: Window
+    entries: Sequence[IndexEntry] | Mapping[int, IndexEntry], rows: Iterable[int], window: Window
 ) -> dict[int, FieldHeader]:
     wanted = sorted(rows)
     window.fetch(dict.fromkeys(entries[row].offset for row in wanted))
@@ -257,6 +146,9 @@ ReadMessage = Callable[[Field], bytes]
 """Function that returns the whole message of a field."""
 
 
+Cells = dict[tuple[float, ...], Field]
+
+
 @dataclass(slots=True)
 class Variable:
     """Array of a file: its fields by place."""
@@ -266,10 +158,173 @@ class Variable:
     level_type: str
     dims: tuple[str, ...]
     """Dimensions before those of the grid."""
-    fields: dict[tuple[float, ...], Field] = field(default_factory=dict)
+    fields: Cells = field(default_factory=dict)
     """Fields by coordinates along the dimensions."""
     conflict: str | None = None
     """Reason why the messages contradict each other, or None."""
+
+    @property
+    def kinds(self) -> Sequence[Field]:
+        """Fields among which is one of each kind; the first describes the array."""
+        return tuple(self.fields.values())
+
+    def columns(self) -> tuple[NDArray[np.float64], NDArray[np.uint64], NDArray[np.uint64]]:
+        """Return coordinates along the dimensions, offset and length of each message."""
+        headers = [each.header for each in self.fields.values()]
+        return (
+            np.array(list(self.fields), np.float64).reshape(len(headers), len(self.dims)),
+            np.array([each.offset for each in headers], np.uint64),
+            np.array([each.length for each in headers], np.uint64),
+        )
+
+    def find(self, cell: tuple[float, ...]) -> Field | None:
+        """Return the field at a place, or None."""
+        return self.fields.get(cell)
+
+
+@dataclass(slots=True)
+class IndexedVariable(Variable):
+    """Array whose fields are columns of an index; they are made one by one if they are needed."""
+
+    described: tuple[Field, ...] = ()
+    cells: NDArray[np.float64] = field(kw_only=True)
+    offsets: NDArray[np.uint64] = field(kw_only=True)
+    lengths: NDArray[np.uint64] = field(kw_only=True)
+    make: Callable[[], Mapping[str, Variable]] = field(kw_only=True)
+
+    @property
+    def kinds(self) -> Sequence[Field]:
+        """Fields among which is one of each kind; the first describes the array."""
+        return self.described
+
+    def columns(self) -> tuple[NDArray[np.float64], NDArray[np.uint64], NDArray[np.uint64]]:
+        """Return coordinates along the dimensions, offset and length of each message."""
+        return self.cells, self.offsets, self.lengths
+
+    def find(self, cell: tuple[float, ...]) -> Field | None:
+        """Return the field at a place, or None."""
+        if not self.fields:
+            self.fields = self.make()[self.name].fields
+        return self.fields.get(cell)
+
+
+_LEAST_MESSAGES = 100
+"""Messages of a file from which columns are worth it."""
+
+
+def arrange_index(
+    text: str, window: Window, make: Callable[[], Mapping[str, Variable]]
+) -> dict[str, Variable] | None:
+    """Return the arrays of a NOAA index by columns; `make` returns them with their fields.
+
+    None where lines and one header per kind may not be enough: several grids, or fields of a message,
+    or two fields for one place, packings that vary, lines that can't be interpreted.
+    """
+    lines = [stripped for line in text.splitlines() if (stripped := line.strip())]
+    count = lines[0].count(":") + 1 if lines else 0
+    if len(lines) < _LEAST_MESSAGES or count < 7 or any(e.count(":") + 1 != count for e in lines):
+        return None
+    words = ":".join(lines).split(":")
+    _, places, dates, names, levels, steps, *others = (words[at::count] for at in range(count))
+    starts = np.fromiter(map(int, places), np.int64, len(lines))
+    lengths = np.diff(starts, append=window.size_bytes)
+    date_of, moments = _parse_distinct(dates, parse_date)
+    step_of, intervals = _parse_distinct(steps, parse_step)
+    level_of, layers = _parse_distinct(levels, parse_level)
+    rest_of, members = _parse_distinct(list(zip(*others, strict=True)), parse_others)
+    if (lengths <= 0).any() or None in moments or None in intervals:
+        return None
+    parts = [
+        _parse_distinct(names, str)[0],
+        _parse_distinct([each[1] for each in layers], str)[0][level_of],
+        _parse_distinct([each[2] for each in intervals], str)[0][step_of],
+        _parse_distinct([each[1] for each in members], str)[0][rest_of],
+    ]
+    kinds = np.ravel_multi_index(parts, [int(each.max()) + 1 for each in parts])
+    _, firsts, kind_of = np.unique(kinds, return_index=True, return_inverse=True)
+    if len(firsts) * 4 > len(lines):
+        return None
+    last, chosen = len(lines) - 1, firsts.tolist()
+    entries = {
+        row: IndexEntry(
+            int(starts[row]), int(lengths[row]), 0, *place_noaa(lines[row].split(":")[2:])
+        )
+        for row in {last, *chosen}
+    }
+    headers = _read_headers(entries, entries, window)
+    fields = {row: Field.of(header) for row, header in headers.items()}
+    owner = fields[chosen[int(kind_of[last])]]
+    if not all(_is_plain(fields[row], entries[row], owner) for row in entries):
+        return None
+    moved = _move(owner, entries[last])
+    if moved is None or replace(moved, header=headers[last]) != fields[last]:
+        return None
+    for row, header in headers.items():
+        lengths[row] = header.length
+    spans = np.array([end - start for start, end, _ in intervals])[step_of]
+    said = {
+        "time": np.array([seconds_of(each) for each in moments], float)[date_of],
+        "step": np.array([end for _, end, _ in intervals], float)[step_of],
+        "number": np.array([each[0] for each in members], float)[rest_of],
+        "": np.array([each[0] for each in layers], float)[level_of],
+    }
+    grid = messages.read_grid(GridKey.of(owner.header))
+    by_name: dict[str, list[int]] = {}
+    for number, row in enumerate(chosen):
+        by_name.setdefault(name_field(fields[row]), []).append(number)
+    found: dict[str, Variable] = {}
+    for name, own in sorted(by_name.items()):
+        where = np.flatnonzero(np.isin(kind_of, own))
+        where = where[np.argsort(spans[where], kind="stable")]
+        order = list(dict.fromkeys(kind_of[where].tolist()))
+        described = tuple(fields[chosen[each]] for each in order)
+        defaults = [_place(each) for each in described]
+        layouts = {(each.product.level_type, *_place(each)) for each in described}
+        if len(layouts) > 1:
+            return None
+        ((level_type, *dims),) = layouts
+        cells = np.empty((len(where), len(dims)))
+        for axis, dim in enumerate(dims):
+            column = said["" if dim == level_type else dim][where] if (
+                dim == level_type or dim in said) else np.full(len(where), np.nan)  # fmt: skip
+            own_values = np.empty(len(chosen))
+            own_values[order] = [each[dim] for each in defaults]
+            cells[:, axis] = np.where(np.isnan(column), own_values[kind_of[where]], column)
+        if _has_repeated(cells):
+            return None
+        found[name] = IndexedVariable(
+            name, grid, level_type, tuple(dims), described=described, cells=cells, make=make,
+            offsets=starts[where].astype(np.uint64), lengths=lengths[where].astype(np.uint64),
+        )  # fmt: skip
+    return found
+
+
+def _is_plain(found: Field, entry: IndexEntry, other: Field) -> bool:
+    """Return whether a field is where its line says, on the grid of another, and readable."""
+    header = found.header
+    return (
+        header.is_readable
+        and header.packing in _UNIFORM
+        and header.grid_section == other.header.grid_section
+        and _move(found, entry) == found
+    )
+
+
+def _parse_distinct(
+    words: Sequence[Any], parse: Callable[[Any], Any]
+) -> tuple[NDArray[np.int64], list[Any]]:
+    """Return the code of each word, and what distinct words are parsed to, by code."""
+    codes = {word: code for code, word in enumerate(dict.fromkeys(words))}
+    found = np.fromiter(map(codes.__getitem__, words), np.int64, len(words))
+    return found, [parse(each) for each in codes]
+
+
+def _has_repeated(cells: NDArray[np.float64]) -> bool:
+    keys = np.zeros(len(cells), np.int64)
+    for column in cells.T:
+        values, codes = np.unique(column, return_inverse=True)
+        keys = np.unique(keys * len(values) + codes, return_inverse=True)[1]
+    return int(keys.max()) + 1 < len(cells)
 
 
 _ALIASES = {
@@ -390,8 +445,9 @@ class GribFile:
     def __post_init__(self) -> None:
         values: dict[str, set[float]] = {}
         for each in self.variables.values():
+            cells, _, _ = each.columns()
             for axis, dim in enumerate(each.dims):
-                values.setdefault(dim, set()).update(cell[axis] for cell in each.fields)
+                values.setdefault(dim, set()).update(np.unique(cells[:, axis]).tolist())
         self.coordinates = {
             # As usual, pressure levels begin at the ground.
             dim: np.array(sorted(found, reverse=dim == _PRESSURE), _dtype_of(dim))
@@ -449,9 +505,10 @@ class GribFile:
         axes = [self.coordinates[dim].tolist() for dim in variable.dims]
         for place in multiply(*(range(*each) for each in box[:outer])):
             cell = tuple(axis[at] for axis, at in zip(axes, place, strict=True))
-            if cell in variable.fields:
+            each = variable.find(cell)
+            if each is not None:
                 at = tuple(p - start for p, (start, _) in zip(place, box[:outer], strict=True))
-                found[at] = self._decode(variable, variable.fields[cell])[inside[outer:]]
+                found[at] = self._decode(variable, each)[inside[outer:]]
         return found
 
     def _decode(self, variable: Variable, each: Field) -> NDArray[np.float64]:
@@ -479,7 +536,7 @@ class GribFile:
 
     def _describe(self, variable: Variable) -> dict[str, Any]:
         shape = (*(len(self.coordinates[dim]) for dim in variable.dims), *variable.grid.shape)
-        first = next(iter(variable.fields.values()))
+        first = variable.kinds[0]
         attributes = _describe_product(first, variable)
         if not variable.grid.is_regular and variable.grid.latitude is not None:
             ending = variable.grid.dims[0].partition("_")[1:]
@@ -489,33 +546,27 @@ class GribFile:
         return _metadata(shape, chunks, "float64", "NaN", _CODEC, attributes, dims)
 
     def _refer(self, variable: Variable) -> ReferenceColumns:
-        places = [
-            {value: at for at, value in enumerate(self.coordinates[dim].tolist())}
-            for dim in variable.dims
-        ]
-        inner = (0,) * len(variable.grid.dims)
-        rows = sorted(
-            (
-                (*(axis[value] for axis, value in zip(places, cell, strict=True)), *inner),
-                each.header.offset,
-                each.header.length,
-            )
-            for cell, each in variable.fields.items()
-        )
+        cells, offsets, lengths = variable.columns()
+        places = np.zeros((len(cells), len(variable.dims) + len(variable.grid.dims)), np.int64)
+        for axis, dim in enumerate(variable.dims):
+            values = self.coordinates[dim]
+            order = np.argsort(values)
+            places[:, axis] = order[np.searchsorted(values, cells[:, axis], sorter=order)]
+        rows = np.lexsort(places.T[::-1])
         return ReferenceColumns(
-            coordinates=np.array([place for place, _, _ in rows], np.int64),
+            coordinates=places[rows],
             location_codes=np.zeros(len(rows), np.int32),
             locations=(escape_url(self.url),),
-            offsets=np.array([offset for _, offset, _ in rows], np.uint64),
-            lengths=np.array([length for _, _, length in rows], np.uint64),
-            inline_coordinates=np.empty((0, len(variable.dims) + len(inner)), np.int64),
+            offsets=offsets[rows],
+            lengths=lengths[rows],
+            inline_coordinates=np.empty((0, places.shape[1]), np.int64),
         )
 
 
 def _find_obstacle(variable: Variable, has_codec: bool) -> str | None:
     if variable.grid.alternates:
         return "every second row of its grid runs backwards"
-    for each in variable.fields.values():
+    for each in variable.kinds:
         header = each.header
         if header.edition == 1:
             return "its codec is for GRIB2, and it is GRIB1"
@@ -597,7 +648,7 @@ def _describe_product(first: Field, variable: Variable) -> dict[str, Any]:
     }
     if product.level is not None and product.level_type not in variable.dims:
         found["GRIB_level"] = product.level
-    layers = sorted({e.product.layer for e in variable.fields.values() if e.product.layer})
+    layers = sorted({e.product.layer for e in variable.kinds if e.product.layer})
     if layers:
         found["GRIB_layers"] = [list(each) for each in layers]
     return {key: value for key, value in found.items() if value != ""}
@@ -625,10 +676,10 @@ def open_grib(stores: SourceStores, url: str, size_bytes: int, head: bytes = b""
 
     try:
         window = Window(read_ranges, size_bytes, head)
-        fields = _find_by_index(stores, url, window)
-        if fields is None:
+        variables = _find_by_index(stores, url, window, read)
+        if variables is None:
             fields = [Field.of(each) for each in messages.scan(window)]
-        variables = arrange_fields(fields, read)
+            variables = arrange_fields(fields, read)
     except DamagedError as error:
         raise InvalidInputError(f"{escape_url(url)} can't be parsed as grib: {error}") from error
     return GribFile(url, variables, read, _ROOT_ATTRIBUTES)
@@ -646,8 +697,10 @@ def _read_local(file: Any, start: int, end: int) -> bytes:
     return found
 
 
-def _find_by_index(stores: SourceStores, url: str, window: Window) -> list[Field] | None:
-    """Return the fields by the index beside a file, or None if there is none that fits."""
+def _find_by_index(
+    stores: SourceStores, url: str, window: Window, read: ReadMessage
+) -> dict[str, Variable] | None:
+    """Return the arrays by the index beside a file, or None if there is none that fits."""
     stem, dot, _ = url.rpartition(".")
     for name in (f"{url}.idx", *([f"{stem}.index"] if dot else [])):
         store, key = stores.resolve(name)
@@ -656,9 +709,17 @@ def _find_by_index(stores: SourceStores, url: str, window: Window) -> list[Field
                 text = bytes(obstore.get(store, key).bytes()).decode("utf-8", "replace")
         except (ObjectNotFoundError, PermissionDeniedError):
             continue  # stores that may not be listed forbid to read what is not there
+
+        def arrange(text: str = text) -> dict[str, Variable]:
+            fields = read_by_index(parse_index(text, window.size_bytes), window)
+            return arrange_fields(fields, read)
+
         try:
-            entries = parse_index(text, window.size_bytes)
-            return read_by_index(entries, window)
+            found = arrange_index(text, window, arrange)
+        except (ValueError, OverflowError):  # one by one, it is known which line is wrong
+            found = None
+        try:
+            return found or arrange()
         except StaleIndexError:
             continue
     return None

@@ -1,5 +1,7 @@
 """GRIB messages: find them by index or by scan, describe their headers, and decode their values."""
 
+import json
+import re
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -615,3 +617,144 @@ class Field:
 def seconds_of(moment: datetime) -> int:
     """Return a time in seconds since 1970."""
     return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(seconds=1)
+
+
+class StaleIndexError(ValueError):
+    """Index that does not fit to the messages of its file."""
+
+
+class Cell(NamedTuple):
+    """Place of a field as its line of an index says it; None for what it does not say."""
+
+    time: datetime
+    start: int | None
+    end: int
+    level: float | None
+    member: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class IndexEntry:
+    """Line of an index: the byte range of a message, and its place."""
+
+    offset: int
+    length: int
+    number: int
+    """Index of the field in its message."""
+    kind: tuple[str, ...]
+    """Whatever else the line says: fields of one kind differ only in their place."""
+    cell: Cell | None
+    """None if the line can't be interpreted."""
+
+
+def parse_index(text: str, size_bytes: int) -> list[IndexEntry]:
+    """Return the entries of a NOAA `.idx` or ECMWF `.index`; raise StaleIndexError if invalid."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    try:
+        if lines and lines[0].startswith("{"):
+            entries = [_parse_ecmwf(json.loads(line)) for line in lines]
+        else:
+            entries = _parse_noaa(lines, size_bytes)
+    except (ValueError, KeyError, TypeError, IndexError) as error:
+        raise StaleIndexError(f"its line can't be parsed: {error}") from error
+    if not entries or any(
+        each.length <= 0 or each.offset + each.length > size_bytes for each in entries
+    ):
+        raise StaleIndexError("it leads past the end of the file")
+    return entries
+
+
+# Only on these levels, the name of a parameter never depends on the value of its level.
+_LEVEL = re.compile(r"(\d+)( mb| hybrid level)")
+_LEVEL_TYPES = ("pl", "ml")
+_STEP = re.compile(r"(?:(\d+)-)?(\d+) (sec|min|hour|day)\b(.*)")
+_SECONDS = {"sec": 1, "min": 60, "hour": 3600, "day": 86400}
+_MEMBER = re.compile(r"ENS=([+-])(\d+)")
+
+
+@lru_cache(maxsize=256)
+def _parse_time(digits: str) -> datetime:
+    return datetime.strptime(digits, "%Y%m%d%H%M%S").replace(tzinfo=UTC)
+
+
+def _parse_noaa(lines: Sequence[str], size_bytes: int) -> list[IndexEntry]:
+    parts = [line.split(":") for line in lines]
+    offsets = [int(each[1]) for each in parts]
+    starts = sorted(set(offsets))
+    ends = dict(zip(starts, [*starts[1:], size_bytes], strict=True))
+    fields: dict[int, int] = {}
+    entries = []
+    for offset, words in zip(offsets, parts, strict=True):
+        number = fields[offset] = fields.get(offset, -1) + 1
+        kind, cell = place_noaa(words[2:])
+        entries.append(IndexEntry(offset, ends[offset] - offset, number, kind, cell))
+    return entries
+
+
+def place_noaa(words: Sequence[str]) -> tuple[tuple[str, ...], Cell | None]:
+    """Return kind and place of a field from the words of its line, after its offset."""
+    date, name, level, step, *others = words
+    time, interval = parse_date(date), parse_step(step)
+    if time is None or interval is None:
+        return tuple(words), None
+    start, end, tail = interval
+    value, layer = parse_level(level)
+    member, rest = parse_others(tuple(others))
+    return (name, layer, *tail, *rest), Cell(time, start, end, value, member)
+
+
+def parse_date(date: str) -> datetime | None:
+    """Return the reference time, or None if the word is no date."""
+    digits = date.removeprefix("d=").ljust(14, "0")
+    return _parse_time(digits) if len(digits) == 14 and digits.isdigit() else None
+
+
+def parse_step(step: str) -> tuple[int, int, tuple[str, ...]] | None:
+    """Return begin and end of an interval, and what else its words say."""
+    if step == "anl":
+        return 0, 0, ("anl",)
+    matched = _STEP.fullmatch(step)
+    if matched is None:
+        return None
+    unit = _SECONDS[matched[3]]
+    end = int(matched[2]) * unit
+    start = int(matched[1]) * unit if matched[1] else end
+    # The name of a parameter may depend on the length of its interval.
+    return start, end, (str(end - start), matched[4])
+
+
+def parse_level(level: str) -> tuple[float | None, str]:
+    """Return the value of a level, None if its words are a name, and the rest of its words."""
+    matched = _LEVEL.fullmatch(level)
+    return (float(matched[1]), matched[2]) if matched else (None, level)
+
+
+def parse_others(others: tuple[str, ...]) -> tuple[int | None, tuple[str, ...]]:
+    """Return the member, None if no word says it, and the words without it."""
+    member = next((found for each in others if (found := _MEMBER.fullmatch(each))), None)
+    return int(member[2]) if member else None, tuple(
+        _MEMBER.sub(r"ENS=\1", each) for each in others
+    )
+
+
+_PLACES = ("_offset", "_length", "date", "time", "step", "number", "levelist")
+
+
+def _parse_ecmwf(line: Mapping[str, Any]) -> IndexEntry:
+    is_level = line.get("levtype") in _LEVEL_TYPES and "levelist" in line
+    places = _PLACES if is_level else _PLACES[:-1]
+    kind = tuple(f"{key}={line[key]}" for key in sorted(line) if key not in places)
+    offset, length = int(line["_offset"]), int(line["_length"])
+    try:
+        start, dash, end = str(line["step"]).rpartition("-")
+        cell = Cell(
+            _parse_time(f"{line['date']}{int(line['time']):04d}00"),
+            int(start) * 3600 if dash else None,
+            int(end) * 3600,
+            float(line["levelist"]) if is_level else None,
+            int(line["number"]) if "number" in line else None,
+        )
+    except (KeyError, ValueError):
+        return IndexEntry(offset, length, 0, kind, None)
+    interval = str(int(end) - int(start)) if dash else ""
+    return IndexEntry(offset, length, 0, (*kind, interval), cell)

@@ -1,19 +1,27 @@
 """Ingests that are disturbed: the branch has the commits that it should, and nothing else."""
 
 import os
+import pickle
 import signal
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import xarray as xr
 import zarr
+import zstandard
 from pyspark.sql import SparkSession
 
 import frazil
 import frazil.spark
 from frazil.errors import JobCancelledError
 from frazil.spark import Job
+from frazil.spark.ingestion.discovery import discover, list_files
+from frazil.spark.ingestion.ingest_tasks import keep_files
+from frazil.spark.ingestion.source_data import Reading
 from frazil.storage import Storage
 from frazil.storage.wrappers import NO_FAULT, ForwardingStorage, Injection, Request
 from tests.spark.ingestion.archives import Ingest, expect, read, save_archive
@@ -162,3 +170,94 @@ def test_an_ingest_of_more_files_takes_the_rest_after_one_of_fewer(
     assert messages(repo) == ["ours", "theirs"]
     assert (len(report.files), len(report.known)) == (2, 2)
     xr.testing.assert_identical(read(repo), expect(archive))
+
+
+_KILLED_DRIVER = """
+import os, signal, sys
+import frazil, frazil.spark
+from frazil.spark.ingestion import ingest_tasks
+
+class KillsDriver(frazil.spark.Job):
+    def show(self, what, done, total):
+        if what == "writing references":
+            os.kill(os.getpid(), signal.SIGKILL)
+
+if __name__ == "__main__":
+    ingest_tasks.KEPT_SECONDS = 0.0
+    spark = frazil.spark.session(master="local[2]", config={"spark.ui.enabled": "false"})
+    repo = frazil.Repository.open(frazil.local_filesystem_storage(sys.argv[1]))
+    job = KillsDriver(run_on="spark", files_per_task=1)
+    frazil.spark.ingest(repo, sys.argv[2], append_dim="time", mode="virtual", job=job, spark=spark)
+"""
+
+
+def test_a_job_whose_driver_was_killed_opens_its_files_only_once(
+    spark: SparkSession, repo: frazil.Repository, archive: Path, tmp_path: Path
+) -> None:
+    paths = save_archive(archive, 3)
+    expected = expect(archive)
+    script = tmp_path / "driver.py"
+    script.write_text(_KILLED_DRIVER)
+    command = [sys.executable, str(script), str(tmp_path / "repo"), f"{archive}/*.nc"]
+    done = subprocess.run(
+        command, check=False, stderr=subprocess.DEVNULL,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )  # fmt: skip
+    kept = [each.key for each in repo.storage.list("_frazil/parsed/")]
+    contents = [path.read_bytes() for path in paths]
+    times = [path.stat().st_mtime_ns for path in paths]
+
+    def fill(path: Path, data: bytes, moment: int) -> None:
+        path.write_bytes(data)
+        os.utime(path, ns=(moment, moment))
+
+    # As files of the same versions that can't be opened again. One of them was not kept.
+    repo.storage.delete_many(kept[:1])
+    (lost,) = (row for row, key in enumerate(_keys(paths, repo)) if key == kept[0])
+    for row, path in enumerate(paths):
+        if row != lost:
+            fill(path, bytes(len(contents[row])), times[row])
+    report = frazil.spark.ingest(
+        repo, f"{archive}/*.nc", append_dim="time", mode="virtual", spark=spark,
+        job=Job(run_on="spark", files_per_task=1),
+    )  # fmt: skip
+    for path, data, moment in zip(paths, contents, times, strict=True):
+        fill(path, data, moment)
+
+    assert done.returncode == -signal.SIGKILL
+    assert len(kept) == 3
+    assert report.metrics["files"] == 3
+    xr.testing.assert_identical(read(repo), expected)
+    assert not list(repo.storage.list("_frazil/parsed/"))
+
+
+def _keys(paths: list[Path], repo: frazil.Repository) -> list[str | None]:
+    reading = Reading(dims=("time",))
+    files = list_files(discover(paths, reading.open_stores()))
+    return [keep_files([each], repo.storage, reading, 0.0).key for each in files]
+
+
+def test_of_what_was_parsed_only_headers_are_loaded(repo: frazil.Repository, archive: Path) -> None:
+    reading = Reading(dims=("time",))
+    files = list_files(discover(save_archive(archive, 1), reading.open_stores()))
+    kept = keep_files(files, repo.storage, reading, 0.0)
+    first = kept.parse(reading)
+    assert kept.key is not None
+    stored = bytes(repo.storage.get(kept.key))
+    again = kept.parse(reading)
+    changed = keep_files(files, repo.storage, Reading(dims=("time",), skip={"p"}), 0.0)
+    spoilt = {
+        "cut": stored[:-1],
+        "other": zstandard.compress(pickle.dumps((time.time(), [os.system], []))),
+        "old": zstandard.compress(pickle.dumps((0.0, [], []))),
+    }
+
+    assert pickle.dumps(again) == pickle.dumps(first)
+    assert changed.key != kept.key
+    for data in spoilt.values():
+        repo.storage.put(kept.key, data)
+        assert len(kept.parse(reading)[0]) == 1
+    repo.storage.delete_many([kept.key])
+    Path(archive, "0000.nc").write_bytes(b"no data")
+    kept.parse(reading)
+    assert not list(repo.storage.list("_frazil/parsed/"))

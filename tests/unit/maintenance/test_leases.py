@@ -1,7 +1,7 @@
 """Leases of running jobs, and what garbage collection makes of them."""
 
 import json
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 import zarr
@@ -181,3 +181,16 @@ def test_what_a_killed_job_wrote_goes_once_its_lease_expired(repository: Reposit
 
     assert left not in keys(repository, "chunks/")
     assert list_leases(repository.storage) == []
+
+
+def test_what_a_failed_job_had_parsed_is_deleted_after_a_day() -> None:
+    storage = MemoryStorage()
+    storage.put("_frazil/parsed/a", b"")
+    now = datetime.now(UTC)
+
+    delete_expired(storage, [], now + timedelta(hours=23))
+    kept = [each.key for each in storage.list("_frazil/")]
+    delete_expired(storage, [], now + timedelta(hours=25))
+
+    assert kept == ["_frazil/parsed/a"]
+    assert not list(storage.list("_frazil/"))

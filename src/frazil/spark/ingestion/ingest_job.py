@@ -142,10 +142,9 @@ class Attempt:
     def _count_tasks(self, parts: Sequence["GroupPlan"], work: Work) -> dict[str, int]:
         """Return the tasks that the ingest would have on Spark."""
         slots = self.job_run.slots
-        locations = [each.location for each in work.files]
         natives = [each for part in parts for each in part.found.natives.values()]
         return {
-            "opening files": len(group_files(locations, slots, self.job_run.job.files_per_task)),
+            "opening files": len(group_files(work.files, slots, self.job_run.job.files_per_task)),
             "writing values": len(plan_tasks(natives, slots)),
         }
 
@@ -739,21 +738,20 @@ def _run(
     work = subtract(files, ledger, options.ledger_group)
     if not work.files:
         return describe(run.describe(), work, ())
-    locations = [file.location for file in work.files]
-    most = run.job.files_per_task
     size = sum(file.version.size_bytes for file in work.files)
-    is_small = len(locations) <= most and (options.mode == "virtual" or size <= LEAST_TASK_BYTES)
+    is_small = len(work.files) <= run.job.files_per_task and (
+        options.mode == "virtual" or size <= LEAST_TASK_BYTES
+    )
     runner = run.choose_runner(is_small=is_small)
-    opening = open_sources(runner, reading, locations, most, run.slots)
+    opening = open_sources(runner, reading, work.files, repository.storage, run.slots)
     with run.job.leasing(repository.storage, "ingest"), opening as parsed:
         bad = bad_files(parsed.outcomes)
         is_empty = len(bad) == len(parsed.outcomes) and all(each.is_empty for each in bad)
         if bad and (reading.on_bad_file == "fail" or (is_empty and not work.known)):
             raise _refuse(bad, is_empty)
         sources = [each for each in parsed.outcomes if isinstance(each, ParsedSource)]
-        store = session.store
         refuse_unknown_names(
-            sources, lambda: read_existing(store, options.group, {}, ()), reading, options
+            sources, lambda: read_existing(session.store, options.group, {}, ()), reading, options
         )
         return _try(
             Attempt(run, repository, files, parsed, options, reading, (session.snapshot_id, ledger))

@@ -190,15 +190,22 @@ def end_with_files(
     return found
 
 
+_known_item_bytes: dict[str, int] = {}
+"""By data type: an archive has as many headers as files, and parsing one is slow."""
+
+
 def item_bytes(header: ArrayHeader) -> int:
     """Return the bytes of an element in memory; an estimate for strings."""
-    try:
-        dtype = ArrayV3Metadata.from_dict(
-            {**header.metadata, "storage_transformers": ()}
-        ).dtype.to_native_dtype()
-    except (AttributeError, TypeError):
-        return _GUESSED_ITEM_BYTES
-    return int(np.dtype(dtype).itemsize)
+    data_type = json.dumps(header.metadata["data_type"], sort_keys=True)
+    if data_type not in _known_item_bytes:
+        try:
+            dtype = ArrayV3Metadata.from_dict(
+                {**header.metadata, "storage_transformers": ()}
+            ).dtype.to_native_dtype()
+        except (AttributeError, TypeError):
+            return _GUESSED_ITEM_BYTES
+        _known_item_bytes[data_type] = int(np.dtype(dtype).itemsize)
+    return _known_item_bytes[data_type]
 
 
 def find_unit(metadata: Mapping[str, Any]) -> tuple[int, ...]:

@@ -1,11 +1,15 @@
 """Tasks of an ingest: parse source files, write references to manifests, check the new version."""
 
 import contextlib
+import hashlib
+import io
 import json
 import pickle
+import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from itertools import chain
 from math import prod
 from typing import Any, Protocol
@@ -14,8 +18,16 @@ import numpy as np
 import pyarrow as pa
 import zstandard
 
-from frazil.errors import FailedChecksError, IcechunkError, InvalidSourcesError, StorageError
+import frazil
+from frazil.errors import (
+    FailedChecksError,
+    IcechunkError,
+    InvalidSourcesError,
+    JobError,
+    StorageError,
+)
 from frazil.format.manifest import ChunkRef, ChunkTable, InlineRef, NativeRef, concatenate
+from frazil.maintenance.leases import PARSED
 from frazil.protocols.assets import Assets
 from frazil.repository.changes import prewrite_manifest
 from frazil.repository.context import SessionState
@@ -30,13 +42,16 @@ from frazil.spark.audit import (
     render_findings,
     run_checks,
 )
+from frazil.spark.ingestion.discovery import SourceFile
 from frazil.spark.ingestion.ingest_plan import IngestPlan
 from frazil.spark.ingestion.ledger import is_same_version
 from frazil.spark.ingestion.source_data import (
+    BadFile,
     Outcome,
     ParsedSource,
     Reading,
     SourceData,
+    bad_files,
     group_files,
     pack,
     parse,
@@ -57,6 +72,7 @@ from frazil.spark.runtime import (
     run_task,
     shuffle_by_number,
 )
+from frazil.storage.interface import Storage
 from frazil.virtual.combine_plan import NOT_PLACED
 from frazil.virtual.source import FileVersion, ReferenceColumns, Source
 from frazil.virtual.source import concatenate as unite
@@ -164,42 +180,150 @@ class SourcesOnSpark:
         return write_manifests(self.spark, self.runner.job, self.frame, placement, assets)
 
 
+KEPT_SECONDS = 1.0
+"""Seconds of a task from which what it has parsed is kept in the storage while the job runs."""
+_KEPT_HOURS = 24
+_PARSED_CLASSES = {
+    *((each.__module__, each.__name__) for each in (ParsedSource, BadFile, FileVersion)),
+    *(("frazil.virtual.source", name) for name in ("ArrayHeader", "ReferenceColumns", "SourceHeader")),
+    *(("datetime", name) for name in ("datetime", "timedelta", "timezone")),
+    *((module, name) for module in ("numpy._core.multiarray", "numpy.core.multiarray")
+      for name in ("_reconstruct", "scalar")),
+    ("numpy._core.numeric", "_frombuffer"), ("numpy.core.numeric", "_frombuffer"),
+    ("numpy", "ndarray"), ("numpy", "dtype"),
+}  # fmt: skip
+Parsed = tuple[list[Outcome], list[tuple[str, bytes]]]
+"""Outcome of each file of a task, and the packed references of each source."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeptFiles:
+    """Files of a task, and the object that keeps what was parsed while the job runs.
+
+    If the driver is lost, a job with the same files and options continues with it. The key names the
+    versions of all files and the options, so the object is the right one or there is none.
+    """
+
+    locations: tuple[str, ...]
+    storage: Storage
+    key: str | None
+    """None if options can't be compared."""
+    least_seconds: float
+
+    def parse(self, reading: Reading) -> Parsed:
+        """Parse the files, unless they were."""
+        known = self._load()
+        if known is not None:
+            return known
+        begin = time.perf_counter()
+        parsed = _parse_files(self.locations, reading)
+        is_slow = time.perf_counter() - begin >= self.least_seconds
+        # A bad file may be there later, or what is missing to read it.
+        if self.key is not None and is_slow and not bad_files(parsed[0]):
+            compressor = zstandard.ZstdCompressor(1, write_checksum=True)
+            with contextlib.suppress(StorageError, pickle.PicklingError, TypeError):
+                data = pickle.dumps((time.time(), *parsed), pickle.HIGHEST_PROTOCOL)
+                self.storage.put(self.key, compressor.compress(data))
+        return parsed
+
+    def _load(self) -> Parsed | None:
+        if self.key is None:
+            return None
+        try:
+            data = zstandard.decompress(self.storage.get(self.key))
+            written_at, outcomes, references = _ParsedReader(io.BytesIO(data)).load()
+        except (IcechunkError, zstandard.ZstdError, pickle.UnpicklingError, ValueError, EOFError):
+            return None
+        return (outcomes, references) if time.time() - written_at < _KEPT_HOURS * 3600 else None
+
+
+class _ParsedReader(pickle.Unpickler):
+    """Reads headers and nothing else: others may write to the storage of a repository."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) not in _PARSED_CLASSES:
+            raise pickle.UnpicklingError(f"{module}.{name} is no part of a header")
+        return super().find_class(module, name)
+
+
+def keep_files(
+    files: Sequence[SourceFile], storage: Storage, reading: Reading, least_seconds: float
+) -> KeptFiles:
+    """Return the files of a task with the key of what they are parsed to."""
+    locations = tuple(each.location for each in files)
+    if any(not type(each).__module__.startswith("frazil.") for each in reading.coords.values()):
+        return KeptFiles(locations, storage, None, least_seconds)  # a function may have changed
+    options = (
+        reading.source_group, sorted(reading.load), sorted(reading.skip), sorted(reading.take),
+        sorted(reading.rename.items()), reading.dims, sorted(reading.coords.items()),
+        frazil.__version__, np.__version__, find_spec("gribberish") is None,
+    )  # fmt: skip
+    versions = [(each.location, repr(each.version)) for each in files]
+    digest = hashlib.sha256(repr((options, versions)).encode()).hexdigest()
+    return KeptFiles(locations, storage, f"{PARSED}/{digest}", least_seconds)
+
+
 @contextlib.contextmanager
 def parse_sources(
-    runner: Runner, spark: SparkSession, reading: Reading, groups: Sequence[Sequence[str]]
+    runner: Runner, spark: SparkSession, reading: Reading, groups: Sequence[KeptFiles]
 ) -> Iterator[SourcesOnSpark]:
-    """Open files, one group per task; references are kept until the block ends."""
+    """Open files, one group per task; references are kept until the block ends.
+
+    What tasks have kept in the storage stays there if the job is to be run again as it is.
+    """
     max_failures = find_max_failures(spark)
 
     def run(number: int) -> Iterator[pa.RecordBatch]:
         yield from _parse_group(number, groups[number], reading, max_failures)
 
     count = len(groups)
-    runner.job.expect("opening files", files=sum(map(len, groups)))
+    runner.job.expect("opening files", files=sum(len(each.locations) for each in groups))
     frame = map_numbers(spark, count, run, _PARSED_SCHEMA, is_stateless=True).persist()
     try:
         results = frame.where("source is null").select(*_RESULT_FIELDS.names)
         found = collect_results(spark, runner.job, "opening files", results, count)
         outcomes = tuple(each for group in found for each in group)
         yield SourcesOnSpark(outcomes, runner, spark, frame)
+    except (JobError, StorageError):
+        raise
+    except Exception:
+        _delete_kept(groups)
+        raise
+    else:
+        _delete_kept(groups)
     finally:
         frame.unpersist()
 
 
+def _delete_kept(groups: Sequence[KeptFiles]) -> None:
+    storage, own = groups[0].storage, {each.key for each in groups}
+    with contextlib.suppress(StorageError):  # garbage collection deletes them later
+        kept = [each.key for each in storage.list(f"{PARSED}/") if each.key in own]
+        if kept:
+            storage.delete_many(kept)
+
+
+def _parse_files(locations: Sequence[str], reading: Reading) -> Parsed:
+    outcomes: list[Outcome] = []
+    references: list[tuple[str, bytes]] = []
+    stores = reading.open_stores()
+    for location in locations:
+        for outcome, source in parse(location, reading, stores):
+            outcomes.append(outcome)
+            if source is not None:
+                references.append((source.header.name, pack(source)))
+    return share_equal(outcomes), references
+
+
 def _parse_group(
-    number: int, locations: Sequence[str], reading: Reading, max_failures: int
+    number: int, files: KeptFiles, reading: Reading, max_failures: int
 ) -> Iterator[pa.RecordBatch]:
     kept: list[tuple[str, bytes]] = []
 
     def parse_all() -> list[Outcome]:
-        outcomes = []
-        stores = reading.open_stores()
-        for location in locations:
-            for outcome, source in parse(location, reading, stores):
-                outcomes.append(outcome)
-                if source is not None:
-                    kept.append((source.header.name, pack(source)))
-        return share_equal(outcomes)
+        outcomes, references = files.parse(reading)
+        kept.extend(references)
+        return outcomes
 
     row = run_task(number, parse_all, max_failures)
     nothing = [pa.nulls(1, field.type) for field in list(_PARSED_FIELDS)[-2:]]
@@ -351,14 +475,15 @@ class OpenedSources(Protocol):
 
 @contextlib.contextmanager
 def open_sources(
-    runner: Runner, reading: Reading, locations: list[str], most: int, slots: int
+    runner: Runner, reading: Reading, files: Sequence[SourceFile], storage: Storage, slots: int
 ) -> Iterator[OpenedSources]:
     """Open files, on Spark or in this process; references are kept until the block ends."""
     if runner.spark is None:
-        yield parse_here(runner, reading, locations)
+        yield parse_here(runner, reading, [each.location for each in files])
         return
-    groups = group_files(locations, slots, most)
-    with parse_sources(runner, runner.spark, reading, groups) as parsed:
+    groups = group_files(files, slots, runner.job.files_per_task)
+    kept = [keep_files(each, storage, reading, KEPT_SECONDS) for each in groups]
+    with parse_sources(runner, runner.spark, reading, kept) as parsed:
         yield parsed
 
 

@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from io import RawIOBase
 from pathlib import Path
 from posixpath import commonpath
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import obstore
@@ -380,6 +380,7 @@ class BadFile:
     """File for the same place that was taken instead."""
 
 
+FileT = TypeVar("FileT")
 Outcome = ParsedSource | BadFile
 
 
@@ -623,15 +624,15 @@ def unpack(data: bytes) -> tuple[virtual.FileVersion, Mapping[str, ReferenceColu
     return version, references
 
 
-def group_files(locations: Sequence[str], slots: int, most: int) -> list[Sequence[str]]:
+def group_files(files: Sequence[FileT], slots: int, most: int) -> list[Sequence[FileT]]:
     """Group files by task: at most `most`, fewer if there would be less than three tasks per slot.
 
     Groups are larger if there would be so many tasks that their overhead dominates.
     """
     slots = max(1, slots)
-    size = max(1, min(most, -(-len(locations) // (3 * slots))))
-    size = max(size, -(-len(locations) // (_MOST_TASKS_A_SLOT * slots)))
-    return [locations[start : start + size] for start in range(0, len(locations), size)]
+    size = max(1, min(most, -(-len(files) // (3 * slots))))
+    size = max(size, -(-len(files) // (_MOST_TASKS_A_SLOT * slots)))
+    return [files[start : start + size] for start in range(0, len(files), size)]
 
 
 def bad_files(outcomes: Iterable[Outcome]) -> tuple[BadFile, ...]:
