@@ -139,6 +139,8 @@ def predict(
 
 
 MEASURED: tuple[tuple[str, float, float, float, float], ...] = (
+    ("GRIB, 5,000 messages a file", 1e6, 5_000, 21.6, 334e6),
+    ("GRIB, 5,000 messages a file", 1e7, 5_000, 102.4, 569e6),
     ("HDF5, 500 chunks a file", 1e6, 500, 21.8, 287e6),
     ("HDF5, 500 chunks a file", 1e7, 500, 98.0, 815e6),
 )
