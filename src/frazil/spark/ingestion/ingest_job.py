@@ -414,7 +414,7 @@ class Attempt:
         if missing or rules:
             save(self.repository, missing, rules)
         snapshot_id = session.commit(
-            options.message or f"ingest {len(work.files)} files",
+            options.message or f"ingest {len(work.files)} file{'s' * (len(work.files) != 1)}",
             {METRICS: metrics},
             rebase_with=GrowthDetector(),
         )
