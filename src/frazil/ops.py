@@ -15,7 +15,7 @@ from frazil.format.metadata import from_datetime, to_datetime
 from frazil.format.repo_info import Deferred
 from frazil.lazy import dataclass
 
-__all__ = ["ExpirySummary", "GCSummary", "Update", "UpdateType"]
+__all__ = ["CommitMethod", "ExpirySummary", "GCSummary", "Update", "UpdateType"]
 
 
 CommitMethod = Literal["new_commit", "amend"]

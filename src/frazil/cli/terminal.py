@@ -238,9 +238,8 @@ class Output:
         """Print a note for people beside the answer."""
         self.bars.close()
         if not self.is_json:
-            rich_console.Console(stderr=True, highlight=False).print(
-                clean(text), style="dim", markup=False
-            )
+            console = rich_console.Console(stderr=True, highlight=False, soft_wrap=True)
+            console.print(clean(text), style="dim", markup=False)
 
     def warn(self, text: str) -> None:
         """Print a warning, also for people who read JSON."""
