@@ -52,6 +52,8 @@ _VERSION = re.compile(
 _SAMPLE = re.compile(
     r"\s+TABLESAMPLE\s*(?:\w+\s*)?\([^()]*\)(?:\s*REPEATABLE\s*\(\d+\))?", re.IGNORECASE
 )
+_SHORT_FORM = re.compile(r"\s*(?:TABLE\s|(?=VALUES\b))", re.IGNORECASE)
+"""Start of `TABLE name` and `VALUES (…)`, which are short for selects."""
 _CHANGES_ROWS = ("sample", "pivots", "laterals", "joins")
 
 
@@ -134,6 +136,8 @@ def parse_query(
         If the text is not exactly one query.
     """
     text = replace_functions(text)
+    if (short := _SHORT_FORM.match(text)) is not None:
+        text = f"SELECT * FROM {text[short.end() :]}"
     try:
         trees = [tree for tree in sqlglot.parse(text, dialect=DIALECT) if tree is not None]
     except SqlglotError as error:

@@ -50,6 +50,7 @@ def test_a_table_has_the_condition_that_all_its_rows_have_to_satisfy(
      "SELECT window.end, avg(v) FROM `view` AS `t` GROUP BY `window` (time, '6 hours')"),
     ("SELECT rank() OVER w FROM t WINDOW w AS (ORDER BY v)",
      "SELECT rank() OVER w FROM `view` AS `t` WINDOW w AS (ORDER BY v)"),
+    ("TABLE t LIMIT 3", "SELECT * FROM `view` AS `t` LIMIT 3"),
 ])  # fmt: skip
 def test_a_view_takes_the_place_of_a_table(query: str, asked: str) -> None:
     parsed = parse_query(query)
