@@ -53,11 +53,16 @@ SPARK_MATRIX := $(addprefix tests/spark/, test_runtime.py test_verbs.py arrays/t
 OLD_SPARK := -W ignore::pytest.PytestUnraisableExceptionWarning -W ignore::ResourceWarning
 
 .PHONY: test-spark
-test-spark: ## run a few tests of each kind on every older Spark (SPARKS="4.0")
+test-spark: environment ## run a few tests of each kind on every older Spark (SPARKS="4.0")
 	@set -e; for version in $(SPARKS); do \
-		scripts/environment .venv-spark-$$version --groups lane --pin "pyspark[connect]==$$version.*"; \
+		spark=$(CURDIR)/.venv-sparks/$$version; \
+		if [ ! -e $$spark ]; then \
+			rm -rf $$spark.new; \
+			$(RUN) pip install -qq --target $$spark.new "pyspark==$$version.*"; \
+			mv $$spark.new $$spark; \
+		fi; \
 		echo "Spark $$version"; \
-		.venv-spark-$$version/bin/python -m pytest -q $(OLD_SPARK) $(SPARK_LANE); \
+		PYTHONPATH=$$spark:$$PYTHONPATH $(RUN) pytest -q $(OLD_SPARK) $(SPARK_LANE); \
 	done
 
 .PHONY: test-spark-all

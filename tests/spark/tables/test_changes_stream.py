@@ -68,33 +68,27 @@ def follower(spark: SparkSession, tmp_path: Path) -> Follower:
     return made
 
 
-def test_restarts_repeat_no_commit(follower: Follower) -> None:
-    first = follower.run()
-    nothing = follower.run()
-    follower.commit("d", "e")
-    second = follower.run()
-
-    assert [batch for batch in first if batch] == [["/a", "/b", "/c"]]
-    assert [batch for batch in nothing if batch] == []
-    assert [batch for batch in second if batch] == [["/d", "/e"]]
-
-
 def test_batches_have_as_many_commits_as_they_may_and_restarts_repeat_none(
     follower: Follower,
 ) -> None:
     if follower.spark.version < "4.2":
         with pytest.raises(StreamingQueryException, match=r"max_commits needs Spark 4\.2"):
             follower.run(max_commits="2")
-        return
-    first = follower.run(max_commits="2")
-    nothing = follower.run(max_commits="2")
-    follower.commit("d", "e", "f")
-    second = follower.run(max_commits="2")
+        limit, firsts, seconds = {}, [["/a", "/b", "/c"]], [["/d", "/e", "/f"]]
+    else:
+        # The first commit of all has made nothing.
+        limit, firsts, seconds = (
+            {"max_commits": "2"},
+            [["/a"], ["/b", "/c"]],
+            [["/d", "/e"], ["/f"]],
+        )
 
-    # The first commit of all has made nothing.
-    assert first == [["/a"], ["/b", "/c"]]
-    assert [path for batch in nothing for path in batch] == []
-    assert [batch for batch in second if batch] == [["/d", "/e"], ["/f"]]
+    first = follower.run(**limit)
+    follower.commit("d", "e", "f")
+    second = follower.run(**limit)
+
+    assert [batch for batch in first if batch] == firsts
+    assert [batch for batch in second if batch] == seconds
 
 
 def test_a_stream_of_new_commits_sees_them_land(follower: Follower) -> None:
