@@ -1,12 +1,13 @@
 """SQL over arrays beside the same cells as Parquet, on two cores.
 
-    python -m benchmarks.sql [--rounds 3] [--steps 1024] [--only full selective rows] [--folder F]
+    python -m benchmarks.sql [--rounds 3] [--steps 1024] [--only first full selective rows] [--folder F]
 
 - *full* sums a column of values and one of coordinates over all cells of a 1 GiB array; *selective*
-  over 1 % of them, chosen by time. *rows* makes rows of all cells and columns, and drops them.
+  over 1 % of them, chosen by time. *first* is the selective one as the first query of a session.
+  *rows* makes rows of all cells and columns, and drops them.
 - Parquet is the table of the same cells, written and read by Spark; Xarray and pandas are one process;
   xarray-sql is there if it is installed.
-- MB/s are of values as they are in the array. Sessions and workers are started before.
+- MB/s are of values as they are in the array. Sessions are started before, and but for *first* workers.
 """
 
 import argparse
@@ -30,9 +31,11 @@ WAYS = {
 }
 ROW_WAYS = {
     "frazil.spark.read": "frazil_rows",
+    'format("icechunk")': "source_rows",
     "Parquet in Spark": "parquet_rows",
 }
-PARTS = ["full", "selective", "rows"]
+PARTS = ["first", "full", "selective", "rows"]
+_ON_SPARK = ("frazil", "data_source", "parquet")
 _HEIGHT, _WIDTH, _CHUNK_STEPS = 512, 512, 2
 _FIRST = np.datetime64("2000-01-01")
 
@@ -41,13 +44,15 @@ def find_ways(what: str) -> dict[str, str]:
     """Those that are installed."""
     if what == "rows":
         return ROW_WAYS
+    if what == "first":
+        return {title: way for title, way in WAYS.items() if way in _ON_SPARK}
     is_there = importlib.util.find_spec("xarray_sql") is not None
     return {title: way for title, way in WAYS.items() if way != "xarray_sql" or is_there}
 
 
 def find_part(what: str, steps: int) -> dict[str, str]:
     """The days to ask for: none means all."""
-    if what != "selective":
+    if what not in ("first", "selective"):
         return {"start": "", "end": ""}
     first = _FIRST + steps // 2
     return {"start": str(first), "end": str(first + max(steps // 100, 1))}
@@ -63,8 +68,10 @@ def measure(steps: int, rounds: int, parts: list[str], kept: str | None) -> Iter
             found: dict[str, list[Figures]] = {}
             for _ in range(rounds):
                 for title, way in find_ways(what).items():
-                    where = {"folder": folder, **find_part(what, steps)}
-                    figures = run_child(sys.executable, WORKLOADS, workload=way, **where)
+                    how = {**find_part(what, steps), "is_first": what == "first"}
+                    figures = run_child(
+                        sys.executable, WORKLOADS, workload=way, folder=folder, **how
+                    )
                     found.setdefault(title, []).append(figures)
             sums = {title: round(each[0]["total"]) for title, each in found.items()}
             assert len(set(sums.values())) == 1, f"the values differ: {sums}"
