@@ -326,7 +326,11 @@ class AggregateSelect:
             self.edits.append((*removed[-1], ""))
         groups = self._find_groups(tree, calls, removed)
         self.edits += calls
-        self._make_table(cells, groups, where, self._find_keys(tree, tokens, clauses))
+        keys = self._find_keys(tree, tokens, clauses)
+        representatives, reduces = self._find_representatives(tree, keys, groups)
+        if not reduces:
+            raise NotPushedDownError("each cell is a group")
+        self._make_table(cells, groups, where, representatives)
         return self
 
     # Groups
@@ -416,8 +420,18 @@ class AggregateSelect:
             texts.append(text)
         return texts
 
+    def _find_counted(self, tree: Any) -> Iterator[str]:
+        """Yield the coordinates inside of `count(DISTINCT …)` and its `FILTER`."""
+        for count in tree.find_all(exp.Count):
+            if isinstance(count.this, exp.Distinct):
+                whole = count.parent if isinstance(count.parent, exp.Filter) else count
+                for column in whole.find_all(exp.Column):
+                    key = (column.table.lower(), column.name.lower())
+                    if key in self.cells.names:
+                        yield self.cells.names[key]
+
     def _find_representatives(
-        self, keys: Sequence[str] | None, groups: Sequence[str]
+        self, tree: Any, keys: Sequence[str] | None, groups: Sequence[str]
     ) -> tuple[dict[str, Any], bool]:
         """Return the position that stands for each one along dimensions that expressions group.
 
@@ -429,11 +443,12 @@ class AggregateSelect:
         trees = [parse(each) for each in keys or ()]
         found: dict[str, Any] = {}
         by_dim: dict[str, list[int]] = {}
-        spoiled: set[str] = set()
-        for number, tree in enumerate(trees):
+        # All coordinates are needed to count distinct ones.
+        spoiled = {dim for each in self._find_counted(tree) for dim in columns.get(each).dims}
+        for number, key in enumerate(trees):
             used = {
                 dim
-                for each in tree.find_all(exp.Column)
+                for each in key.find_all(exp.Column)
                 for dim in columns.get(self.cells.find(each)).dims
             }
             if len(used) == 1:
@@ -469,7 +484,7 @@ class AggregateSelect:
         cells: CellReader,
         groups: Sequence[str],
         where: Sequence[Token] | None,
-        keys: Sequence[str] | None,
+        representatives: Mapping[str, Any],
     ) -> None:
         source, text, test = self.cells.source, None, None
         if where:
@@ -489,9 +504,6 @@ class AggregateSelect:
             text = " AND ".join(known)
             if unknown:
                 test = cells.name(cells.test(exp.and_(*unknown)))
-        representatives, reduces = self._find_representatives(keys, groups)
-        if not reduces:
-            raise NotPushedDownError("each cell is a group")
         partials = tuple(self.partials.values())
         used = {
             *groups,

@@ -625,9 +625,13 @@ class Writer:
                 f"if({value} > {self.ref(scope, other)}, 1, 0)", f"CAST({value} AS DOUBLE)",
                 f"abs({value})", f"coalesce({value}, 0)",
             )  # fmt: skip
-        match self.chance.randrange(8):
+        match self.chance.randrange(9):
             case 0:
                 return f"count_if({self.condition(scope, 1)})"
+            case 8:
+                counted = self.value(scope, column)
+                where = f" FILTER (WHERE {self.condition(scope, 1)})" if self.maybe(0.3) else ""
+                return f"count(DISTINCT {counted}){where}"
             case 1:
                 # A value for each key, so that there is one answer.
                 return f"{self.one_of('min_by', 'max_by')}({value}, {value})"

@@ -39,6 +39,8 @@ SUMMED = [
     "SELECT median(v), percentile(v, array(0.1, 0.5)), percentile(n, 0.9) AS p, count_if(v > 20), "
     "percentile_cont(0.3) WITHIN GROUP (ORDER BY v), percentile_approx(n, 0.4), "
     "sum(v) FILTER (WHERE lat > 15), count(DISTINCT lat) FROM {t}",
+    "SELECT floor(lat / 20) AS band, count(DISTINCT floor(lat / 10)), count(DISTINCT lat, zone) AS p, "
+    "count(DISTINCT lon) FILTER (WHERE lat > 15) AS c, sum(v) AS v FROM {t} GROUP BY band",
     "SELECT median(v), min_by(lat, v), count_if(v > 3), stddev(v), sum(v) FROM {t} WHERE lat > 1000",
     "SELECT zone, max_by(v, v) AS x, min_by(zone, v + n) AS y FROM {t} WHERE v <> 20 GROUP BY zone",
     "SELECT avg(v - 273.15), sum(v * n) AS s, min(-v), avg(power(v, 2)), sum(if(v > n, 1, 0)), "

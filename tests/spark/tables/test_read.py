@@ -10,7 +10,7 @@ import pytest
 import xarray as xr
 import zarr
 from pyspark.errors import AnalysisException, PythonException, StreamingQueryException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, functions
 
 import frazil
 import frazil.spark
@@ -122,6 +122,24 @@ def test_any_condition_of_spark_can_be_given_to_read(spark: SparkSession, weathe
 def test_what_only_spark_can_evaluate_is_refused_by_the_data_source(load: Any) -> None:
     with pytest.raises(AnalysisException, match=r"only Spark can evaluate ABS\(lat\) < 10"):
         load(where="abs(lat) < 10")
+
+
+def test_spark_copies_rows_and_not_the_lists_that_hold_them(
+    spark: SparkSession, weather: Weather
+) -> None:
+    frame = frazil.spark.read(weather.repo, columns=["lat", "t"], spark=spark)
+    known = spark.createDataFrame([(5.0,)], "lat double").hint("merge")
+    plus_one = functions.udf("double")(lambda t: None if t is None else t + 1)
+    changed = frame.select("lat", plus_one("t").alias("t"))
+    kept = frame.join(known, "lat", "left_semi")
+
+    for other, copying in ((changed, "EvalPython"), (kept, "Exchange hashpartitioning")):
+        plan: Any = other
+        plan = plan._jdf.queryExecution().executedPlan().toString()
+        assert "Project [CASE" in plan[plan.index(copying) : plan.index("Generate")], plan
+    assert kept.count() == 20 * 18
+    expected = float(weather.dataset.t.sum()) + int(weather.dataset.t.count())
+    assert changed.agg({"t": "sum"}).collect()[0][0] == pytest.approx(expected)
 
 
 def test_chunks_that_a_condition_leaves_out_are_not_read(

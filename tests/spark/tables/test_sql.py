@@ -107,6 +107,20 @@ def test_a_with_clause_may_have_the_name_of_its_array(
     assert found.n == 20 * 6 * 18
 
 
+def test_a_lateral_subquery_reads_an_array_for_each_row(
+    spark: SparkSession, weather: Weather
+) -> None:
+    query = """
+        SELECT m.t FROM VALUES (5), (15) AS s(lat),
+        LATERAL (SELECT max(t) AS t FROM t WHERE lat = s.lat) m
+    """
+
+    found = frazil.spark.sql(weather.repo, query, spark=spark).collect()
+
+    expected = weather.dataset.t.sel(lat=[5, 15]).max(["time", "lon"]).values
+    assert sorted(row.t for row in found) == pytest.approx(sorted(expected))
+
+
 def test_without_ansi_a_time_in_a_list_is_a_text(spark: SparkSession, weather: Weather) -> None:
     counts = {}
     for ansi in ("true", "false"):

@@ -66,6 +66,11 @@ def make_options(
     )
 
 
+def make_row_frame(spark: SparkSession, table: Table) -> DataFrame:
+    """Return a DataFrame of all rows of a table, which come from Python as rows."""
+    return make_rows(spark, table.read, table.partitions(), from_arrow_schema(table.schema))
+
+
 def make_frame(spark: SparkSession, table: Table) -> DataFrame:
     """Return a DataFrame of all rows of a table.
 
@@ -73,7 +78,7 @@ def make_frame(spark: SparkSession, table: Table) -> DataFrame:
     and columns that a query does not use are not expanded.
     """
     if not isinstance(table, ScanPlan):
-        return make_rows(spark, table.read, table.partitions(), from_arrow_schema(table.schema))
+        return make_row_frame(spark, table)
     packed = table.packed_schema
     numbers = [f"c{number}" for number in range(len(packed))]
     schema = from_arrow_schema(pa.schema(list(map(pa.Field.with_name, packed, numbers))))
@@ -108,13 +113,18 @@ _POSITION = "position"
 
 
 def _unpack(column: str, field: pa.Field, last: str) -> Column:
-    """Return the value of a packed column in a row."""
+    """Return the value of a packed column in a row.
+
+    Spark must not move this below a semi-join or Python function, which would copy the whole lists for
+    each row. It moves only deterministic expressions, and a partition's number is not one for it.
+    """
     value = sql.col(column)
     if column != last:
         value = sql.get(value, sql.col(_POSITION))
+    stays = sql.spark_partition_id() >= 0
     if pa.types.is_floating(field.type):
-        value = sql.when(~sql.isnan(value), value)
-    return value.alias(field.name)
+        stays &= ~sql.isnan(value)
+    return sql.when(stays, value).alias(field.name)
 
 
 def read(

@@ -24,7 +24,13 @@ from frazil.lazy import lazy_modules
 from frazil.spark.arrays import points
 from frazil.spark.runtime import is_connect, make_rows
 from frazil.spark.tables.data_source import session
-from frazil.spark.tables.read import make_frame, make_options, make_result, reads_plainly
+from frazil.spark.tables.read import (
+    make_frame,
+    make_options,
+    make_result,
+    make_row_frame,
+    reads_plainly,
+)
 from frazil.spark.tables.statements import call, change, describe
 from frazil.tables.sql_aggregates import TableFunction, replace_table_functions
 from frazil.tables.sql_queries import PlannedQuery, Query, parse_query, plan_query, select_table
@@ -56,6 +62,8 @@ else:
     (zonal,) = lazy_modules("frazil.spark.arrays.zonal")
 
 _UNKNOWN_COLUMN = "UNRESOLVED_COLUMN"
+_LATERAL = "NON_DETERMINISTIC_LATERAL_SUBQUERIES"
+"""Error for a correlated `LATERAL` subquery on cells in lists (see `make_frame`)."""
 
 
 @verb()
@@ -274,7 +282,10 @@ class _Tables:
                 planned = rows
             return planned, self._run(planned, values, views, make)
         except AnalysisException as error:
-            if query.uses_unnamed or _UNKNOWN_COLUMN not in (error.getCondition() or ""):
+            condition = error.getCondition() or ""
+            if _LATERAL in condition and make is not make_row_frame:
+                return self._ask(query, values, views, make_row_frame)
+            if query.uses_unnamed or _UNKNOWN_COLUMN not in condition:
                 raise
             # Retry with all columns, so that Spark's error suggests from all of them.
             return self._ask(replace(query, uses_unnamed=True), values, views, make)
