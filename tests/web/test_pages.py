@@ -12,6 +12,7 @@ from urllib.request import Request, urlopen
 import numpy as np
 import pytest
 import zarr
+from zarr.core.group import GroupMetadata
 
 import frazil
 from frazil.web.answers import Explorer
@@ -221,6 +222,25 @@ def test_names_are_text_and_nothing_else(site: str) -> None:
 def test_records_of_frazil_are_hidden_unless_asked_for(site: str) -> None:
     assert b"_frazil/secret" not in get(f"{site}/data")[2] + get(f"{site}/")[2]
     assert b"_frazil/secret" in get(f"{site}/data?internal=1")[2]
+
+
+def test_a_long_list_of_arrays_loads_its_rest_as_one_scrolls(tmp_path: Path) -> None:
+    repo = frazil.Repository.create(frazil.local_filesystem_storage(str(tmp_path / "wide")))
+    session = repo.writable_session("main")
+    nodes = {f"g{number:03}": GroupMetadata() for number in range(449)}
+    list(zarr.create_hierarchy(store=session.store, nodes={"": GroupMetadata(), **nodes}))
+    session.commit("many groups")
+    with run_site(make_app(repo, "wide", ["127.0.0.1"])) as site:
+        address, parts = f"{site}/data?q=g", []
+        for _ in range(3):
+            page = get(address)[2].decode()
+            parts.append(page.count('<tr><th scope="row">'))
+            more = [each for each in read_links(page.encode()).found if each.startswith("nodes?")]
+            address = urljoin(address, more[0]) if more else ""
+
+    assert parts == [200, 200, 49]
+    assert address == ""
+    assert render_report(repo, "wide").count("<td>group</td>") == 449
 
 
 def test_pages_say_what_an_array_covers_and_its_type(site: str) -> None:

@@ -160,7 +160,7 @@ function startSearch() {
   });
 }
 
-// History that loads as one scrolls
+// Lists that load as one scrolls
 
 function startHistory(root) {
   for (const more of all("[data-more]", root)) {
@@ -168,8 +168,8 @@ function startHistory(root) {
       try {
         const holder = document.createElement("div");
         holder.innerHTML = await fetchText(more.dataset.more);
-        const list = more.parentElement.querySelector(".history");
-        list.append(...holder.querySelectorAll("li"));
+        const list = more.parentElement.querySelector(".history, tbody");
+        list.append(...holder.querySelectorAll("li, tbody > tr"));
         const next = holder.querySelector("[data-more]");
         if (next) { more.replaceWith(next); startHistory(next.parentElement); } else more.remove();
       } catch (error) { say(more, error.message, "alert"); }

@@ -375,19 +375,7 @@ def _degrees(value: float, positive: str, negative: str) -> str:
 
 
 def render_data(answer: Data, links: Links) -> Page:
-    """Render groups and arrays as a list."""
-    rows = []
-    for each in answer.nodes[:MOST_LISTED]:
-        if isinstance(each, Variable):
-            dims = ", ".join(str(name) for name in each.dims)
-            words = " · ".join(
-                filter(None, [each.long_name, each.units if each.units != "1" else None])
-            )
-            target = links.to("array", ref=answer.ref, path=each.path)
-            rows.append((link(target, each.path), words, show_shape(each.shape), dims, each.dtype))
-        elif each.path != "/":
-            target = links.to("data", ref=answer.ref, q=each.path + "/")
-            rows.append((link(target, f"{each.path}/"), "group", "", "", ""))
+    """Render groups and arrays as a list, the first of them."""
     form = tag(
         "form",
         tag(
@@ -402,8 +390,6 @@ def render_data(answer: Data, links: Links) -> Page:
         class_="filters",
     )
     notes = []
-    if len(answer.nodes) > MOST_LISTED:
-        notes.append(f"Showing {MOST_LISTED:,} of {len(answer.nodes):,}: search for fewer. ")
     if answer.hidden:
         notes.append(f"{plural(answer.hidden, 'node')} of Frazil's own records are hidden. ")
     shows = links.to("data", ref=answer.ref, q=answer.q, internal=1) if answer.hidden else None
@@ -414,20 +400,44 @@ def render_data(answer: Data, links: Links) -> Page:
             [
                 headed([answer.ref], "Data", sub),
                 form if links.to("data", ref=answer.ref, q="x") else None,
-                tag(
-                    "div",
-                    table(
-                        ("path", "description", "shape", "dimensions", "type"),
-                        rows,
-                        "Groups and arrays",
-                    ),
-                    class_="card",
-                ),
+                tag("div", render_nodes(answer, 0, links), class_="card"),
                 tag("p", *notes, link(shows, "Show them") if shows else None, class_="note"),
             ]
         ),
         "data",
     )
+
+
+def render_nodes(answer: Data, start: int, links: Links) -> Html:
+    """Render a part of the list of groups and arrays, and the link that loads the next one."""
+    nodes = [each for each in answer.nodes if each.path != "/"]
+    query = {"ref": answer.ref, "q": answer.q, "internal": 1 if answer.has_internal else None}
+    is_site = links.to("data", ref=answer.ref, q="x") is not None
+    stop = start + (_NODES_AT_ONCE if is_site else MOST_LISTED)
+    rows = []
+    for each in nodes[start:stop]:
+        if isinstance(each, Variable):
+            dims = ", ".join(str(name) for name in each.dims)
+            words = " · ".join(
+                filter(None, [each.long_name, each.units if each.units != "1" else None])
+            )
+            target = links.to("array", ref=answer.ref, path=each.path)
+            rows.append((link(target, each.path), words, show_shape(each.shape), dims, each.dtype))
+        else:
+            target = links.to("data", ref=answer.ref, q=each.path + "/")
+            rows.append((link(target, f"{each.path}/"), "group", "", "", ""))
+    columns = ("path", "description", "shape", "dimensions", "type")
+    more = None
+    if len(nodes) > stop:
+        rest = f"{len(nodes) - stop:,} more"
+        following = address("nodes", **query, start=stop)
+        more = tag(
+            "p",
+            link(following, rest) if is_site else f"and {rest}",
+            data_more=following if is_site else None,
+            class_="note",
+        )
+    return Html.join([table(columns, rows, "Groups and arrays"), more])
 
 
 def render_branch(ref: str, nodes: Sequence[NodeEntry], links: Links, current: str = "") -> Html:
@@ -450,6 +460,8 @@ def render_branch(ref: str, nodes: Sequence[NodeEntry], links: Links, current: s
 
 
 _MOST_CHILDREN = 200
+_NODES_AT_ONCE = 200
+"""Rows of a page; the next ones load when they are scrolled to."""
 
 
 # History

@@ -23,6 +23,7 @@ from frazil.web.pages import (
     render_data,
     render_history,
     render_more,
+    render_nodes,
     render_overview,
     render_rows,
     render_size,
@@ -50,7 +51,18 @@ PAGES = (
     "health",
     "jobs",
 )
-PARTS = ("size", "stored", "coverage", "extent", "values", "changes", "changed", "branch", "rows")
+PARTS = (
+    "size",
+    "stored",
+    "coverage",
+    "extent",
+    "values",
+    "changes",
+    "changed",
+    "branch",
+    "rows",
+    "nodes",
+)
 """Pieces of pages that a browser loads after the page."""
 LAZY = ("storage",)
 """Pages that show nothing but parts, so that they need no contents."""
@@ -96,7 +108,7 @@ class Site:
         match page:
             case "overview":
                 return explorer.overview(ref)
-            case "data":
+            case "data" | "nodes":
                 internal = bool(query.get("internal"))
                 return explorer.data(ref, query.get("q", ""), has_internal=internal)
             case "search":
@@ -206,6 +218,8 @@ class Site:
                 return render_changed(answer, old, self._find_changed(answer, old))
             case "branch":
                 return render_branch(ref, answer, links)
+            case "nodes":
+                return render_nodes(answer, parse_number(query, "start") or 0, links)
         return Html.join([render_rows(answer, links), render_more(answer, links)])
 
     def _find_changed(self, answer: ArrayPage, old: str) -> dict[str, int] | None:

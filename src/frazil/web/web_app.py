@@ -146,6 +146,8 @@ def _parse_address(host: str) -> Any:
         return None
 
 
+_MOST_WARM_UP = 1.0
+"""Maximum seconds that the address waits for the contents of the first page."""
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
     "img-src 'self' data:; connect-src 'self'; form-action 'self'; base-uri 'none'; "
@@ -176,10 +178,13 @@ class Server:
         self._site = Site(Explorer(repository, url))
 
     def warm_up(self) -> None:
-        """Read what the first page needs, so that it appears at once."""
+        """Read what the first page needs, whichever it is, so that it appears at once."""
         with suppress(Exception):
-            page = self._site.render("overview", self._site.gather("overview", {}), {})
+            for name in ("overview", "history"):
+                page = self._site.render(name, self._site.gather(name, {}), {})
             self._site.render_side(page, "main")
+        for name in _ASSETS:
+            read_asset(name)
 
     def make_routes(self) -> list[Route]:
         """Return the routes of every page, as HTML and as JSON."""
@@ -326,8 +331,11 @@ def serve(
     with socket.create_server((host, port), family=family) as listening:
         shown = hosts[0] if host in ("0.0.0.0", "::") else host
         bound = listening.getsockname()[1]
-        on_start(f"http://{f'[{shown}]' if ':' in shown else shown}:{bound}/")
-        Thread(target=server.warm_up, name="frazil-warm-up", daemon=True).start()
+        warm_up = Thread(target=server.warm_up, name="frazil-warm-up", daemon=True)
+        warm_up.start()
         config = uvicorn.Config(app, log_level="warning", access_log=False)
+        config.load()
+        warm_up.join(_MOST_WARM_UP)
+        on_start(f"http://{f'[{shown}]' if ':' in shown else shown}:{bound}/")
         with suppress(KeyboardInterrupt):
             uvicorn.Server(config).run(sockets=[listening])
