@@ -24,6 +24,7 @@ from frazil.errors import (
 )
 from frazil.spark import Job
 from frazil.spark.runtime import (
+    explain_failure,
     fan_out,
     find_error,
     find_last_line,
@@ -257,3 +258,17 @@ def test_progress_is_shown(spark: SparkSession, monkeypatch: pytest.MonkeyPatch)
 
     assert shown[-1] == ("squares", 8, 8)
     assert all(0 <= done <= total == 8 for _, done, total in shown)
+
+
+def test_workers_of_another_python_are_explained() -> None:
+    said = (
+        "PySparkRuntimeError: [PYTHON_VERSION_MISMATCH] Python in worker has different version: 3.9"
+        " than that in driver: 3.13, PySpark cannot run with different minor versions."
+    )
+
+    explained = explain_failure(SPARKS_TEXT.format(error=said))
+
+    assert explained is not None
+    assert explained.startswith(
+        "the workers run Python 3.9, the driver 3.13: set the environment variable"
+    )

@@ -128,6 +128,9 @@ _WHAT_TO_DO = (
     "send it with frazil.spark.send_package(spark)"
 )
 _NOT_FOUND = "No module named 'frazil"
+_OTHER_PYTHON = re.compile(
+    r"PYTHON_VERSION_MISMATCH\].*?version: ([\d.]+) than .*?driver: ([\d.]+)"
+)
 GROUP_PREFIX = "frazil-"
 """Prefix of the names of job groups whose progress is followed."""
 _RETRY_SECONDS = 2.0
@@ -260,7 +263,13 @@ def find_last_line(text: str) -> str | None:
 
 
 def explain_failure(text: str) -> str | None:
-    """Return the remedy if Spark's text says that workers can't import this package, else None."""
+    """Return the remedy if Spark's text says that workers lack this package or Python, else None."""
+    if found := _OTHER_PYTHON.search(text):
+        theirs, ours = found.groups()
+        return (
+            f"the workers run Python {theirs}, the driver {ours}: before the session is made, set the"
+            f" environment variable PYSPARK_PYTHON to a Python {ours}, on this machine {sys.executable}"
+        )
     return f"the workers can't import Frazil: {_WHAT_TO_DO}" if _NOT_FOUND in text else None
 
 

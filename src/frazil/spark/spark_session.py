@@ -15,7 +15,14 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from frazil.errors import SetupError
-from frazil.spark.runtime import ask_workers, find_problems, is_connect, python_path
+from frazil.spark.runtime import (
+    ask_workers,
+    explain_failure,
+    find_last_line,
+    find_problems,
+    is_connect,
+    python_path,
+)
 
 
 def find_overlay(kind: str, installed: Path, environment: Mapping[str, str]) -> Path:
@@ -245,8 +252,10 @@ def _check_workers(spark: SparkSession) -> list[Problem]:
     try:
         workers = ask_workers(spark)
     except PySparkException as error:
-        (first, *_) = [*str(error).strip().splitlines(), ""]
-        return [Problem(f"no task could run in this session: {first}", is_fatal=True)]
+        text = str(error).strip()
+        said = find_last_line(text) or text.partition("\n")[0]
+        problem = explain_failure(text) or f"no task could run in this session: {said}"
+        return [Problem(problem, is_fatal=True)]
     return [Problem(text, is_fatal=True) for text in find_problems(workers)]
 
 
