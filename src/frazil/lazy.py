@@ -371,11 +371,16 @@ def _init(count: int, end: Callable[[Any], None] | None, setters: list[Any]) -> 
 
 def _load(name: str) -> ModuleType:
     """Import a module, without collections of garbage: what modules create stays."""
-    is_enabled = gc.isenabled()
+    is_enabled, known = gc.isenabled(), len(sys.modules)
     gc.disable()
     try:
         return import_module(name)
     finally:
+        if len(sys.modules) > known and not gc.get_freeze_count():
+            # As old as it gets now, or else a collection in the first small work would look at all of
+            # it: both calls only append lists. They would undo a `freeze` of the program.
+            gc.freeze()
+            gc.unfreeze()
         if is_enabled:
             gc.enable()
 

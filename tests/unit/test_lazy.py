@@ -256,3 +256,27 @@ def test_a_lazy_module_can_be_pickled() -> None:
     (module,) = lazy_modules("math")
 
     assert pickle.loads(pickle.dumps(module)).pi == math.pi
+
+
+_COUNT_YOUNG = """
+import gc, sys
+gc.collect()
+gc.freeze() if {frozen} else None
+before = gc.get_freeze_count()
+import frazil
+frazil.Repository
+assert "frazil.repository.repository" in sys.modules
+print(len(gc.get_objects(0)) + len(gc.get_objects(1)), gc.get_freeze_count() - before, gc.isenabled())
+"""
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 14), reason="its collector has other generations")
+@pytest.mark.parametrize("frozen", [False, True])
+def test_what_modules_create_is_old_for_the_collector_unless_the_program_has_frozen_objects(
+    frozen: bool,
+) -> None:
+    shown = subprocess.check_output([sys.executable, "-c", _COUNT_YOUNG.format(frozen=frozen)])
+    young, more_frozen, is_enabled = shown.split()
+
+    assert (int(young) < 500) is not frozen
+    assert (int(more_frozen) <= 0, is_enabled) == (True, b"True")
