@@ -15,7 +15,7 @@ import os
 import random
 import stat
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -55,6 +55,8 @@ class FailingDisk:
     """The number of the call that fails, from 0 on."""
     error: int | None = errno.EIO
     """How it fails; None: the power is lost before it."""
+    syncs_at_once: bool = True
+    """Whether one call syncs many files, one of which may fail."""
     calls: list[str] = field(default_factory=list)
     _files: dict[int, _File] = field(default_factory=dict)
     _kept: dict[str, Names] = field(default_factory=dict)
@@ -160,6 +162,8 @@ class FailingDisk:
             for name in ("rename", "link", "unlink", "mkdir"):
                 patches.setattr(os, name, self._alone(changing(name)))
             patches.setattr(disk, "exchange", self._alone(exchange_))
+            at_once = _one_after_another(fsync) if self.syncs_at_once else lambda _: None
+            patches.setattr(disk, "sync_at_once", self._alone(at_once))
             patches.setattr(disk, "sync_file_system", self._alone(sync_file_system))
             yield
 
@@ -212,6 +216,22 @@ class FailingDisk:
             return {}
         with os.scandir(folder) as entries:
             return {each.name: None if each.is_dir() else each.inode() for each in entries}
+
+
+def _one_after_another(sync: Callable[[int], None]) -> Callable[[Sequence[int]], Any]:
+    """Return what syncs many files, of which each may fail."""
+
+    def call(descriptors: Sequence[int]) -> list[OSError | None]:
+        found: list[OSError | None] = []
+        for each in descriptors:
+            try:
+                sync(each)
+                found.append(None)
+            except OSError as error:
+                found.append(error)
+        return found
+
+    return call
 
 
 def _path_of(descriptor: int) -> str:

@@ -126,12 +126,13 @@ POINTS = [
     (CrashPoint("put", "rename", is_after=True), NEW, 0),
     (CrashPoint("create", "link", is_after=False), None, 0),
     (CrashPoint("create", "link", is_after=True), NEW, 0),
-    (CrashPoint("create", "sync_directory", is_after=False), None, 0),
-    (CrashPoint("replace", "sync_descriptor", is_after=False), OLD, 1),
+    (CrashPoint("create", "sync_at_once", is_after=False), None, 0),
+    (CrashPoint("create", "sync_directory", is_after=False), NEW, 0),
+    (CrashPoint("replace", "sync_at_once", is_after=False), OLD, 1),
     (CrashPoint("replace", "write_temporary", is_after=True), OLD, 1),
     (CrashPoint("replace", "exchange", is_after=False), OLD, 1),
     (CrashPoint("replace", "exchange", is_after=True), NEW, 1),
-    (CrashPoint("replace", "sync_directory", is_after=False), OLD, 1),
+    (CrashPoint("replace", "sync_directory", is_after=False), NEW, 0),
 ]
 
 

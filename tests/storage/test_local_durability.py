@@ -1,11 +1,15 @@
 """When the local disk is told to keep what was written: before it is named, and not more often."""
 
 import errno
+import multiprocessing
 import os
 import pickle
 import shutil
+import stat
+import sys
 import threading
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -42,9 +46,30 @@ class Events:
         return seen
 
 
-@pytest.fixture
-def events(monkeypatch: pytest.MonkeyPatch) -> Events:
+def _refuse_to_sync_at_once(_: Sequence[int]) -> None:
+    return None
+
+
+@pytest.fixture(params=[True, False], ids=["at once", "in threads"])
+def events(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Events:
+    """What happens where the kernel syncs many files with one call, and where it does not."""
     events = Events()
+    sync_at_once = disk.sync_at_once
+
+    def sync_all(descriptors: Sequence[int]) -> list[OSError | None] | None:
+        found = sync_at_once(descriptors)
+        assert found == [None] * len(descriptors)
+        for each in descriptors:
+            status = os.fstat(each)
+            if stat.S_ISDIR(status.st_mode):
+                events.seen.append(("directory", str(Path(f"/proc/self/fd/{each}").readlink())))
+            else:
+                events.seen.append(("file", status.st_ino))
+        return found
+
+    is_supported = request.param and sys.platform == "linux"
+    chosen = sync_all if is_supported else _refuse_to_sync_at_once
+    monkeypatch.setattr(disk, "sync_at_once", chosen)
     for function, name, what in (
         ("sync_descriptor", "file", lambda descriptor: os.fstat(descriptor).st_ino),
         ("sync_directory", "directory", lambda path: path),
@@ -115,7 +140,7 @@ def test_all_files_and_folders_of_a_commit_are_synced_at_once(
     for folder in ("chunks", "manifests", "snapshots"):
         storage.put(f"{folder}/old", b"data")
     storage.flush()
-    storage._sync_seconds = 1.0  # a slow disk
+    monkeypatch.setattr(disk, "sync_at_once", _refuse_to_sync_at_once)
     objects = [(f"{folder}/new", b"data", NO_OPTIONS) for folder in ("chunks", "manifests")]
     storage.put_many([*objects, ("snapshots/new", b"data", NO_OPTIONS)])
     # Three files with their folders, and the new repo with its folder: all of them wait for the
@@ -281,14 +306,16 @@ def test_a_sync_that_could_not_begin_is_tried_again(
     assert ("file", _inode(root / "chunks/0")) in events.take()
 
 
+@pytest.mark.parametrize("at_once", [True, False])
 def test_after_a_sync_that_lost_something_nothing_is_committed(
-    root: Path, monkeypatch: pytest.MonkeyPatch
+    root: Path, monkeypatch: pytest.MonkeyPatch, at_once: bool
 ) -> None:
     # The system forgets what it could not write, and the next sync would know nothing of it.
     storage = LocalStorage(root)
     version = storage.create("repo", b"first")
     storage.put("chunks/0", b"data")
-    _fail_to_create(storage, monkeypatch, OSError(errno.EIO, "Input/output error"))
+    error = OSError(errno.EIO, "Input/output error")
+    _fail_to_create(storage, monkeypatch, error, at_once=at_once)
 
     with pytest.raises(StorageError, match="objects may be lost since the disk failed"):
         storage.create("another", b"names it")
@@ -297,11 +324,17 @@ def test_after_a_sync_that_lost_something_nothing_is_committed(
     assert bytes(storage.get("repo")) == b"first"
 
 
-def _fail_to_create(storage: LocalStorage, monkeypatch: pytest.MonkeyPatch, error: OSError) -> None:
+def _fail_to_create(
+    storage: LocalStorage, monkeypatch: pytest.MonkeyPatch, error: OSError, *, at_once: bool = True
+) -> None:
     def refuse(_: int) -> None:
         raise error
 
+    def refuse_all(descriptors: Sequence[int]) -> list[OSError | None]:
+        return [error] * len(descriptors)
+
     with monkeypatch.context() as patches:
+        patches.setattr(disk, "sync_at_once", refuse_all if at_once else _refuse_to_sync_at_once)
         patches.setattr(disk, "sync_descriptor", refuse)
         with pytest.raises(StorageError, match=str(error.strerror)):
             storage.create("new", b"names it")
@@ -327,6 +360,7 @@ def test_what_may_come_back_after_a_loss_of_power_is_not_said_to_be_deleted(
 ) -> None:
     storage = LocalStorage(root)
     storage.put("chunks/0", b"data")
+    monkeypatch.setattr(disk, "sync_at_once", _refuse_to_sync_at_once)
     monkeypatch.setattr(disk, "sync_directory", _fail)
 
     report = storage.delete_many(["chunks/0", "chunks/1"])
@@ -418,6 +452,7 @@ def test_a_commit_waits_for_a_sync_that_another_thread_has_begun(
         assert may_go_on.wait(10)
         sync(path)
 
+    monkeypatch.setattr(disk, "sync_at_once", _refuse_to_sync_at_once)
     monkeypatch.setattr(disk, "sync_file", slow_sync)
     with ThreadPoolExecutor(2) as pool:
         flushing = pool.submit(storage.flush)
@@ -487,3 +522,51 @@ def test_a_commit_waits_for_the_disk_twice(root: Path, events: Events) -> None:
     assert set(names[first_sync:published]) == {"file", "directory"}
     assert len(set(seen[first_sync:published])) == published - first_sync
     assert seen[published + 1 :] == [("directory", str(root))]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="no other system can do it")
+def test_many_files_and_directories_are_synced_with_one_call_and_each_has_its_own_error(
+    tmp_path: Path,
+) -> None:
+    for number in range(3):
+        (tmp_path / str(number)).write_bytes(b"data")
+    opened = [disk.open_to_sync(str(tmp_path / str(number))) for number in range(3)]
+    folder = disk.open_directory(str(tmp_path))
+    reader, writer = os.pipe()
+    gone = os.dup(reader)
+    os.close(gone)
+
+    for _ in range(3):  # with one context of the kernel
+        assert disk.sync_at_once([*opened, folder]) == [None] * 4
+        found = disk.sync_at_once([opened[0], reader, opened[1], gone, opened[2]])
+        assert found is not None
+        assert [error and error.errno for error in found] == [
+            None, errno.EINVAL, None, errno.EBADF, None
+        ]  # fmt: skip
+
+    for each in (*opened, folder, reader, writer):
+        os.close(each)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="no other system can do it")
+def test_threads_and_forked_processes_sync_at_once_on_their_own(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"data")
+
+    def sync_often(_: int) -> bool:
+        descriptor = disk.open_to_sync(str(path))
+        found = [disk.sync_at_once([descriptor] * 5) for _ in range(20)]
+        os.close(descriptor)
+        return found == [[None] * 5] * 20
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(sync_often, range(8)))
+    assert disk._idle_contexts
+    context = multiprocessing.get_context("fork")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of forks where there are threads
+        process = context.Process(target=lambda: os._exit(0 if sync_often(0) else 1))
+        process.start()
+    process.join(30)
+    assert process.exitcode == 0
+    assert sync_often(0)

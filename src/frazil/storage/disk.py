@@ -17,9 +17,10 @@ import os
 import random
 import re
 import stat
+import struct
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from frazil.errors import (
     ObjectNotFoundError,
@@ -268,33 +269,118 @@ def begin_sync(descriptor: int) -> None:
         function(descriptor, ctypes.c_int64(0), ctypes.c_int64(0), _SYNC_FILE_RANGE_WRITE)
 
 
+def open_directory(path: str) -> int:
+    """Open a directory, to sync its entries."""
+    return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
+
+
 def sync_directory(path: str) -> None:
     """Sync the entries of a directory to the disk."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
+    descriptor = open_directory(path)
     try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
 
 
+def open_to_sync(path: str) -> int:
+    """Open a file, to sync it."""
+    return os.open(path, _READING)
+
+
 def sync_file(path: str) -> None:
     """Sync a file to the disk, unless it was replaced or deleted since."""
     with contextlib.suppress(FileNotFoundError):
-        descriptor = os.open(path, _READING)
+        descriptor = open_to_sync(path)
         try:
             sync_descriptor(descriptor)
         finally:
             os.close(descriptor)
 
 
-def begin_sync_file(path: str) -> None:
-    """Start writeback of a file without waiting, if it is there."""
-    with contextlib.suppress(OSError):  # the sync itself will fail
-        descriptor = os.open(path, _READING)
-        try:
-            begin_sync(descriptor)
-        finally:
-            os.close(descriptor)
+_AIO_CALLS = {"x86_64": (206, 209, 208, 207), "aarch64": (0, 2, 4, 1)}
+"""Numbers of the calls io_setup, io_submit, io_getevents and io_destroy, which libc does not have."""
+_AIO_REQUEST, _AIO_EVENT = struct.Struct("=Q8xHhI40x"), struct.Struct("=QQqq")
+_AIO_FSYNC = 2
+_MOST_AT_ONCE = 256
+"""Size of an asynchronous context, in requests."""
+
+_idle_contexts: list[int] = []
+"""Contexts without requests; taking and returning one needs no lock."""
+
+
+def sync_at_once(descriptors: Sequence[int]) -> list[OSError | None] | None:
+    """Sync open files and directories with one call, and return the error of each or None.
+
+    The kernel runs all of these `fsync` at once. Most file systems then write one journal and flush
+    the disk once for all of them, and once for each if they come one after another. Return None where
+    the system does not support it, or not now; nothing is synced then.
+    """
+    call, numbers = _find_aio()
+    count = len(descriptors)
+    if call is None or count > _MOST_AT_ONCE:
+        return None
+    if not count:
+        return []
+    setup, submit, wait, destroy = numbers
+    try:
+        context = _idle_contexts.pop()
+    except IndexError:
+        made = ctypes.c_ulong(0)
+        if call(setup, _MOST_AT_ONCE, ctypes.byref(made)) != 0:
+            return None
+        context = made.value
+    packed = [_AIO_REQUEST.pack(i, _AIO_FSYNC, 0, each) for i, each in enumerate(descriptors)]
+    requests = ctypes.create_string_buffer(b"".join(packed))
+    size, first = _AIO_REQUEST.size, ctypes.addressof(requests)
+    pointers = (ctypes.c_void_p * count)(*range(first, first + count * size, size))
+    events = ctypes.create_string_buffer(count * _AIO_EVENT.size)
+    handle, errors = ctypes.c_ulong(context), dict[int, OSError | None]()
+    is_idle = False
+    try:
+        # Fewer than all if one is refused, which `fsync` then does or says why.
+        begun = max(0, call(submit, handle, ctypes.c_long(count), pointers))
+        while len(errors) < begun:
+            left = ctypes.c_long(begun - len(errors))
+            found = call(wait, handle, left, left, events, None)
+            if found < 0 and ctypes.get_errno() != errno.EINTR:
+                raise OSError(ctypes.get_errno(), "waiting for a sync failed")
+            for start in range(0, max(0, found) * _AIO_EVENT.size, _AIO_EVENT.size):
+                number, _, result, _ = _AIO_EVENT.unpack_from(events, start)
+                errors[number] = OSError(-result, os.strerror(-result)) if result else None
+        is_idle = True
+    finally:
+        if is_idle:
+            _idle_contexts.append(context)
+        else:  # an interrupt: what was begun must not be taken for answers of the next call
+            call(destroy, handle)
+    if not begun:
+        return None
+    for number, descriptor in enumerate(descriptors):
+        error = errors.get(number, OSError(errno.EINVAL, ""))
+        # Never after another error: the system reports a loss once, and the next sync succeeds.
+        if error is not None and error.errno in _NOT_SUPPORTED:
+            try:
+                os.fsync(descriptor)
+                error = None
+            except OSError as refused:
+                error = refused
+        errors[number] = error
+    return [errors[number] for number in range(count)]
+
+
+@functools.cache
+def _find_aio() -> tuple[Callable[..., int] | None, tuple[int, ...]]:
+    numbers = _AIO_CALLS.get(os.uname().machine, ())
+    if not sys.platform.startswith("linux") or sys.maxsize < 2**32 or not numbers:
+        return None, ()
+    function = ctypes.CDLL(None, use_errno=True).syscall
+    function.restype = ctypes.c_long
+    return function, numbers
+
+
+# Contexts belong to the memory of a process: a forked one has none of them.
+os.register_at_fork(after_in_child=_idle_contexts.clear)
 
 
 def sync_all(root: str) -> None:

@@ -16,9 +16,8 @@ import errno
 import hashlib
 import os
 import threading
-import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from enum import Enum
 from functools import partial
@@ -60,9 +59,6 @@ _FEW_FILES = 64
 
 _LARGE_BYTES = 1 << 17
 """Minimum object size for which a thread pays off."""
-
-_SYNC_SECONDS_PER_THREAD = 0.0003
-"""Duration of a sync from which on one more thread pays off, and twice of it for two."""
 
 _LOSSES = (errno.EIO, errno.ENOSPC, errno.EDQUOT)
 """Errors of a sync after which Linux drops the unwritten data; the next sync would succeed."""
@@ -106,8 +102,6 @@ class LocalStorage(Storage):
         self._loss: str | None = None
         self._durable: set[tuple[str, int]] = set()
         """Directories, by path and inode, whose entries in their parents are on the disk."""
-        self._sync_seconds = 0.0
-        """Median duration of the last syncs."""
 
     @property
     def path(self) -> str:
@@ -280,9 +274,7 @@ class LocalStorage(Storage):
                 failed[key] = error.strerror or str(error)
         if unlinked and self._is_durable:
             try:
-                self._sync_together(
-                    [partial(_sync_entries, each) for each in set(map(os.path.dirname, unlinked))]
-                )
+                self._sync_all((), set(map(os.path.dirname, unlinked)), None)
             except OSError as error:
                 # A power loss may restore any of them.
                 reason = f"deleted, but perhaps not from the disk: {error.strerror}"
@@ -341,37 +333,62 @@ class LocalStorage(Storage):
 
     def _sync(self, paths: set[str], file: int | None, beside: Sequence[str]) -> None:
         """Sync files and directories, in any order: nothing names them yet."""
-        failures: list[OSError] = []
-
-        def sync_open_file(descriptor: int) -> None:
-            try:
-                disk.sync_descriptor(descriptor)
-            except OSError as error:  # only this file is lost, which nobody has seen
-                failures.append(error)
-
-        calls: list[Callable[[], object]] = []
-        if file is not None:
-            calls.append(partial(sync_open_file, file))
-        is_whole = len(paths) > _FEW_FILES
         fresh: set[tuple[str, int]] = set()
         try:
-            if not is_whole or not disk.sync_file_system(self._root):
-                if len(paths) <= _FEW_FILES:  # one commit of the file system's journal for all
-                    for path in paths:
-                        disk.begin_sync_file(path)
-                calls.extend(partial(disk.sync_file, path) for path in paths)
-                is_whole = False
+            is_whole = len(paths) > _FEW_FILES and disk.sync_file_system(self._root)
             directories = self._directories_of(beside if is_whole else (*paths, *beside), fresh)
-            calls.extend(partial(_sync_entries, each, self._root) for each in directories)
-            self._sync_together(calls)
+            failure = self._sync_all(() if is_whole else paths, directories, file)
         except OSError as error:
             self._unsynced.extend(paths)
             if error.errno in _LOSSES:
                 self._loss = error.strerror
             raise StorageError(f"flush: {error.strerror}", kind="io") from error
         self._durable |= fresh
-        if failures:
-            raise failures[0]
+        if failure is not None:  # only this file is lost, which nobody has seen
+            raise failure
+
+    def _sync_all(
+        self, paths: Collection[str], directories: Collection[str], file: int | None
+    ) -> OSError | None:
+        """Sync files, directories and an open file, and return the error of the open file."""
+        own = [] if file is None else [file]
+        errors = None
+        if len(paths) <= _FEW_FILES:
+            opened = list[int]()
+            try:
+                for path in paths:
+                    with contextlib.suppress(FileNotFoundError):  # replaced or deleted since
+                        opened.append(disk.open_to_sync(path))
+                for directory in directories:
+                    with _unless_gone(directory, self._root):
+                        opened.append(disk.open_directory(directory))
+                errors = disk.sync_at_once([*own, *opened])
+            finally:
+                for each in opened:
+                    os.close(each)
+        if errors is None:
+            return self._sync_in_threads(paths, directories, own)
+        for error in errors[len(own) :]:
+            if error is not None:
+                raise error
+        return errors[0] if own else None
+
+    def _sync_in_threads(
+        self, paths: Collection[str], directories: Collection[str], own: Sequence[int]
+    ) -> OSError | None:
+        failures = list[OSError]()
+
+        def sync_open_file(descriptor: int) -> None:
+            try:
+                disk.sync_descriptor(descriptor)
+            except OSError as error:
+                failures.append(error)
+
+        calls: list[Callable[[], object]] = [partial(sync_open_file, each) for each in own]
+        calls += [partial(disk.sync_file, path) for path in paths]
+        calls += [partial(_sync_entries, each, self._root) for each in directories]
+        run_concurrently(lambda call: call(), calls, self.concurrency)
+        return failures[0] if failures else None
 
     def _directories_of(self, paths: Iterable[str], fresh: set[tuple[str, int]]) -> dict[str, None]:
         """Return the directories of paths, and the parents of those that may be new.
@@ -394,19 +411,6 @@ class LocalStorage(Storage):
                     break
                 directory = parent
         return found
-
-    def _sync_together(self, calls: Sequence[Callable[[], object]]) -> None:
-        """Run some syncs: the slower they were the last time, the more threads pay off."""
-
-        def run(call: Callable[[], object]) -> float:
-            begun = time.perf_counter()
-            call()
-            return time.perf_counter() - begun
-
-        limit = min(1 + int(self._sync_seconds / _SYNC_SECONDS_PER_THREAD), self.concurrency)
-        times = run_concurrently(run, calls, limit)
-        if times:
-            self._sync_seconds = sorted(times)[len(times) // 2]
 
     @property
     def _is_durable(self) -> bool:
@@ -495,10 +499,16 @@ class LocalStorage(Storage):
             yield entries
 
 
-def _sync_entries(directory: str, root: str = "") -> None:
-    """Sync a directory, unless it is gone or, above the root, may not be opened."""
-    try:
+def _sync_entries(directory: str, root: str) -> None:
+    with _unless_gone(directory, root):
         disk.sync_directory(directory)
+
+
+@contextlib.contextmanager
+def _unless_gone(directory: str, root: str) -> Iterator[None]:
+    """Skip a directory that is gone or, above the root, may not be opened."""
+    try:
+        yield
     except FileNotFoundError:
         pass
     except PermissionError:
