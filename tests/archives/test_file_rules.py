@@ -1,20 +1,25 @@
 """Which file is taken for a place, and how much of a repository an append changes."""
 
 import os
-from datetime import datetime
+import time
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import netCDF4
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 import zarr
 
 import frazil
 from frazil.errors import InvalidInputError, InvalidSourcesError
+from frazil.spark.ingestion import ledger
+from frazil.spark.ingestion.ledger import read_ledger
 from frazil.virtual import from_path
 from frazil.virtual.combine_plan import ProblemKind
+from frazil.virtual.source_formats import DIGEST
 from tests.archives.files import (
     DAYS,
     assert_holds,
@@ -553,3 +558,97 @@ def test_the_fill_values_of_zarr_v2_are_missing_values(
     ingest(repo, files, append_dim="time", mode=mode)
 
     assert_holds(repo, join(*days))
+
+
+@pytest.mark.parametrize("mode", ["virtual", "native", "auto"])
+def test_values_that_are_not_expected_are_refused_or_set_aside_by_name(
+    repo: frazil.Repository, files: Path, mode: str
+) -> None:
+    save(make("t", 0, 2), files / "good.nc")
+    odd = make("t", 4, 1).assign_coords(time=DAYS[4:5] + pd.Timedelta("6h"))
+    save(odd, files / "odd.nc", units="hours since 2020-01-01")
+    save(make("t", 12, 1), files / "past.nc")
+    options: dict[str, Any] = {"append_dim": "time", "mode": mode}
+    expected = {"time": DAYS[:10]}
+
+    with pytest.raises(InvalidSourcesError) as refused:
+        ingest(repo, files, expected=expected, **options)
+    text = str(refused.value)
+    assert "2020-01-05T06:00" in text
+    assert "odd.nc" in text
+    assert "2020-01-13" in text
+    assert "past.nc" in text
+    assert "good.nc" not in text
+    assert "2020-01-01 to 2020-01-10" in text
+
+    report = ingest(repo, files, expected=expected, on_bad_file="skip", **options)
+    assert {Path(each.location).name for each in report.bad} == {"odd.nc", "past.nc"}
+    assert all("not among the expected values" in each.reason for each in report.bad)
+    assert [Path(each.source).name for each in report.files] == ["good.nc"]
+    assert read(repo)["time"].to_index().equals(DAYS[:10])
+
+
+def test_expected_floats_take_the_last_digits_of_the_files(
+    repo: frazil.Repository, files: Path
+) -> None:
+    values = np.cumsum(np.full(8, 0.1))
+    for at in (0, 4):
+        part = make("t", 0, 1, seed=at).assign_coords(y=("y", np.arange(16.0)))
+        tile = part.isel(y=slice(4)).assign_coords(y=values[at : at + 4])
+        save(tile, files / f"{at}.nc")
+
+    ingest(repo, files, append_dim="y", expected={"y": np.arange(1, 11) / 10})
+
+    assert read(repo).sizes["y"] == 10
+    np.testing.assert_array_equal(read(repo)["y"][:8], values)
+
+
+@pytest.mark.parametrize("mode", ["virtual", "native"])
+@pytest.mark.parametrize("ending", ["nc", "zarr"])
+def test_a_file_that_is_rewritten_in_the_second_of_its_ingest_is_ingested_again(
+    repo: frazil.Repository, files: Path, mode: str, ending: str
+) -> None:
+    def write(seed: int) -> None:
+        path = files / f"a.{ending}"
+        if ending == "nc":
+            save(make("t", 0, 2, seed), path, zlib=False)
+        else:
+            dataset = make("t", 0, 2, seed)
+            dataset.to_zarr(
+                path, mode="w", consolidated=False, encoding={"t": {"compressors": None}}
+            )
+        for each in (path, *path.rglob("*")):
+            os.utime(each, (now, now))
+
+    now = int(time.time())
+    options: dict[str, Any] = {"append_dim": "time", "mode": mode}
+    write(0)
+    assert ingest(repo, files, **options).snapshot_id is not None
+    assert ingest(repo, files, **options).snapshot_id is None
+
+    write(1)
+    assert [each.is_changed for each in ingest(repo, files, **options).files] == [True]
+    assert_holds(repo, make("t", 0, 2, 1))
+    assert ingest(repo, files, **options).snapshot_id is None
+
+
+def test_files_are_looked_at_again_until_the_next_commit(
+    repo: frazil.Repository, files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def etags() -> list[str]:
+        return [each.version.e_tag or "" for each in read_ledger(store()).entries]
+
+    def store() -> Any:
+        return repo.readonly_session("main").store
+
+    save(make("t", 0, 2), files / "old.nc")
+    os.utime(files / "old.nc", (1e9, 1e9))
+    save(make("t", 2, 2), files / "new.nc")
+    ingest(repo, files, append_dim="time")
+    assert [each.startswith(DIGEST) for each in etags()] == [True, False]
+
+    monkeypatch.setattr(ledger, "UNCERTAIN", timedelta())
+    save(make("t", 4, 2), files / "next.nc")
+    os.utime(files / "next.nc", (1e9, 1e9))
+    ingest(repo, files, append_dim="time")
+    assert etags() == ["", "", ""]

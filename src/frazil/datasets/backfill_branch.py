@@ -138,10 +138,11 @@ def backfill(
     clock = now or (lambda: datetime.now(UTC))
     cycle = Cycle(opened, new_run_id(), clock, spark, progress)
     problems = tuple(text for _, text in find_drift(declaration, base))
-    found = [each for each in list_files(opened.discover(patterns)) if is_kept(each)]
+    published = opened.read_published()
+    found = [e for e in list_files(opened.discover(patterns, published)) if is_kept(e)]
     version = read_version(repository.readonly_session(branch), declaration)
     # Live runs may have ingested some of the files since the branch was made.
-    live = subtract(tabulate(found), opened.read_published().ledger, declaration.group)
+    live = subtract(tabulate(found), published.ledger, declaration.group)
     work = subtract(tabulate(live.files), version.ledger, declaration.group)
     done = commits = 0
     held: list[SourceFile] = []

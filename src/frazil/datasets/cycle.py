@@ -429,7 +429,7 @@ def _run_cycle(
     opened = Opened.open(declaration, create=True)
     published = opened.read_published()
     patterns = list_patterns(declaration, published, clock()) if files is None else list(files)
-    found = opened.discover(patterns)
+    found = opened.discover(patterns, published)
     work = subtract(found, published.ledger, declaration.group)
     if declaration.retention.steps is not None:
         # Files of dropped steps have no place, and a new version of them is no work.

@@ -46,6 +46,7 @@ from frazil.spark.checks import as_checks, fill_share, values_between
 from frazil.spark.ingestion.discovery import SourceFile, discover
 from frazil.spark.ingestion.ingest_job import ingest
 from frazil.spark.ingestion.ingest_report import IngestReport
+from frazil.spark.ingestion.ledger import look_again
 from frazil.spark.ingestion.source_data import SourceOptions, find_by_prefix
 from frazil.spark.job import Job, RunOn
 from frazil.storage.constructors import storage_from_url
@@ -289,10 +290,11 @@ class Opened:
         session = self.repository.readonly_session(self.declaration.branch)
         return read_version(session, self.declaration)
 
-    def discover(self, patterns: Sequence[str]) -> pa.Table:
+    def discover(self, patterns: Sequence[str], published: Version) -> pa.Table:
         """Return the files that some patterns match, as columns."""
         stores = SourceStores((), self.credentials)
-        return discover(patterns, stores, may_be_none=True)
+        found = discover(patterns, stores, may_be_none=True)
+        return look_again(found, published.ledger, self.declaration.group, stores)
 
     def are_copies(self, one: SourceFile, other: SourceFile) -> bool:
         """Return whether two files have the same bytes."""

@@ -141,7 +141,7 @@ def plan(
         opened, creates = Opened.open_in(declaration, Repository.create(in_memory_storage())), True
     published = opened.read_published()
     patterns = list_patterns(declaration, published, moment)
-    work = subtract(opened.discover(patterns), published.ledger, declaration.group)
+    work = subtract(opened.discover(patterns, published), published.ledger, declaration.group)
     due = find_due(declaration, moment)
     drift = tuple(text for _, text in find_drift(declaration, published))
     report, problem = None, None

@@ -40,10 +40,11 @@ def merge_axis(
     there
         Values that are in the repository.
     expected
-        Values that the dimension has even where no source brings them.
+        Values that the dimension has even where no source brings them; sources may bring no others.
     attributes
         Attributes of the coordinate.
     """
+    expected = None if expected is None else _take_last_digits(expected, [there, *coordinates])
     parts = [each for each in (there, expected) if each is not None]
     problems = list(_find_crooked(dim, coordinates, names))
     whole = np.concatenate([*parts, *coordinates]) if parts or coordinates else np.empty(0)
@@ -57,7 +58,45 @@ def merge_axis(
         at += len(each)
     ends = [(each[0].start, each[-1].stop) if each else (0, 0) for each in runs]
     regions = np.array(ends, np.int64).reshape(-1, 2)
-    return Axis(dim, values, tuple(runs), regions, moved, attributes or {}), problems
+    axis = Axis(dim, values, tuple(runs), regions, moved, attributes or {})
+    if expected is not None and len(expected):
+        is_allowed = np.zeros(len(values), bool)
+        is_allowed[places[: sum(map(len, parts))]] = True
+        problems += _find_unexpected(axis, is_allowed, names)
+    return axis, problems
+
+
+_MOST_SHOWN = 3
+
+
+def _find_unexpected(
+    axis: Axis, is_allowed: NDArray[np.bool_], names: Sequence[str]
+) -> Iterator[Problem]:
+    """Report sources with values that are neither expected nor there."""
+    if is_allowed.all():
+        return
+    first, last = show_values(axis, np.flatnonzero(is_allowed)[[0, -1]].tolist())
+    for name, runs in zip(names, axis.runs, strict=True):
+        own = np.concatenate([np.arange(e.start, e.stop) for e in runs] or [np.empty(0, np.int64)])
+        others = own[~is_allowed[own]].tolist()
+        if others:
+            shown = ", ".join(show_values(axis, others[:_MOST_SHOWN]))
+            rest = len(others) - _MOST_SHOWN
+            text = (
+                f"{shown}{f' and {rest} more' if rest > 0 else ''} in the file, and not among the "
+                f"expected values from {first} to {last}: add to expected=, or leave the file out "
+                "with on_bad_file='skip'"
+            )
+            yield Problem(ProblemKind.COORDINATE, axis.dim, text, (name,))
+
+
+def _take_last_digits(expected: NDArray[Any], parts: Sequence[NDArray[Any] | None]) -> NDArray[Any]:
+    """Return expected floats with the last digits of the coordinates that there are."""
+    known = [each for each in parts if each is not None and each.dtype.kind == "f"]
+    if expected.dtype.kind != "f" or not known:
+        return expected
+    aligned = align(expected, np.unique(np.concatenate(known)))
+    return expected if aligned is None else aligned
 
 
 def _order(
@@ -112,6 +151,26 @@ def find_gaps(axis: Axis, names: Sequence[str]) -> Iterator[Problem]:
             before, after = show_values(axis, [at - 1, at])
             text = f"nothing between {before} and {after}, where a step is {show_step(axis, usual)}"
             yield Problem(ProblemKind.GAP, axis.dim, text, tuple(names[row] for row in rows))
+
+
+_NOISE = 1e-3, 1e-6
+"""Parts of a step and of the largest number by which numbers for one coordinate may differ."""
+
+
+def align(own: NDArray[Any], grid: NDArray[Any]) -> NDArray[Any] | None:
+    """Return values with the numbers of a grid where they are close; None if they stay as they are."""
+    steps = np.abs(np.diff(own.astype(np.float64)))
+    if not len(steps) or not np.all(np.isfinite(own)) or not np.all(np.isfinite(grid)):
+        return None
+    at = np.clip(np.searchsorted(grid, own), 1, max(1, len(grid) - 1))
+    before, after = grid[at - 1], grid[np.minimum(at, len(grid) - 1)]
+    nearest = np.where(np.abs(own - before) <= np.abs(after - own), before, after)
+    noise = min(_NOISE[0] * steps.min(), _NOISE[1] * np.abs(own).max())
+    is_close = np.abs(nearest.astype(np.float64) - own) <= noise
+    found = np.where(is_close, nearest, own).astype(grid.dtype)
+    is_exact = is_close | (found == own)
+    is_same = own.dtype == grid.dtype and np.array_equal(found, own)
+    return None if is_same or not np.all(is_exact) else found
 
 
 Boxes = NDArray[np.int64]

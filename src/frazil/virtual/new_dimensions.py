@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from frazil.errors import InvalidInputError
-from frazil.virtual.combine_axes import are_equal, find_values
+from frazil.virtual.combine_axes import align, are_equal, find_values
 from frazil.virtual.combine_plan import Problem, ProblemKind
 from frazil.virtual.source import ArrayHeader, ReferenceColumns, Source, SourceHeader, is_time
 from frazil.virtual.source_formats import FoundGroup
@@ -557,8 +557,6 @@ def _spread(header: SourceHeader, dims: Mapping[str, str]) -> SourceHeader:
     return replace(header, arrays=arrays)
 
 
-_NOISE = 1e-3, 1e-6
-"""Parts of a step and of the largest number by which numbers for one coordinate may differ."""
 _STORED = ("data_type", "fill_value", "codecs")
 
 
@@ -590,7 +588,7 @@ def align_coordinates(
             if key in aligned:
                 values = aligned[key]
             else:
-                values = aligned[key] = _align(own, grid)
+                values = aligned[key] = align(own, grid)
                 grids[name] = (first, np.union1d(grid, own if values is None else values))
             if values is not None:
                 stored = {each: first.metadata[each] for each in _STORED}
@@ -601,19 +599,3 @@ def align_coordinates(
     return found[len(found) - len(headers) :], [
         Problem(ProblemKind.ROUNDED, name, text, tuple(files)) for name, files in noted.items()
     ]
-
-
-def _align(own: NDArray[Any], grid: NDArray[Any]) -> NDArray[Any] | None:
-    """Return values with the numbers of a grid where they are close; None if they stay as they are."""
-    steps = np.abs(np.diff(own.astype(np.float64)))
-    if not len(steps) or not np.all(np.isfinite(own)) or not np.all(np.isfinite(grid)):
-        return None
-    at = np.clip(np.searchsorted(grid, own), 1, max(1, len(grid) - 1))
-    before, after = grid[at - 1], grid[np.minimum(at, len(grid) - 1)]
-    nearest = np.where(np.abs(own - before) <= np.abs(after - own), before, after)
-    noise = min(_NOISE[0] * steps.min(), _NOISE[1] * np.abs(own).max())
-    is_close = np.abs(nearest.astype(np.float64) - own) <= noise
-    found = np.where(is_close, nearest, own).astype(grid.dtype)
-    is_exact = is_close | (found == own)
-    is_same = own.dtype == grid.dtype and np.array_equal(found, own)
-    return None if is_same or not np.all(is_exact) else found

@@ -2,12 +2,14 @@
 
 import json
 import stat
+import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from hashlib import blake2b
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -479,6 +481,64 @@ def observe_folder(stores: SourceStores, url: str) -> FileVersion:
         raise ObjectNotFoundError(f"object not found: there is no file at {url}")
     last = max(inside, key=lambda each: each.modified_at)
     return replace(last, e_tag=None, size_bytes=sum(each.size_bytes for each in inside))
+
+
+UNCERTAIN = timedelta(seconds=2)
+"""Time after a modification in which another one may get the same time: clocks of stores are coarse."""
+_AHEAD = timedelta(minutes=1)
+_MOST_DIGESTED = 64 << 20
+DIGEST = "blake2b:"
+"""Start of a digest, to tell it from an ETag."""
+
+
+def find_uncertain(stores: SourceStores, location: str, version: FileVersion | None) -> str | None:
+    """Return a digest of a file that was modified so lately that its version doesn't identify it.
+
+    The rule is that of Git's index: if a file could be modified again without another time, its content
+    is compared. A large file is waited for instead. `version` is that of the file, if it is known.
+
+    Parameters
+    ----------
+    stores
+        Stores that the location is resolved in.
+    location
+        Location of the file or Zarr hierarchy.
+    version
+        Version of the file, or None where asking for it costs no request.
+    """
+    url = key_url(location)
+    if version is None:
+        if not url.startswith("file:"):
+            return None
+        try:
+            version = observe(stores, url)
+        except ObjectNotFoundError:
+            return None
+    # ETags of web servers are made of times, and those of buckets of the content.
+    is_identified = version.e_tag is not None and not url.startswith("http")
+    age = datetime.now(UTC) - version.modified_at
+    if is_identified or not -_AHEAD < age < UNCERTAIN:
+        return None
+    if version.size_bytes > _MOST_DIGESTED:
+        time.sleep(max(UNCERTAIN - age, timedelta()).total_seconds() if age > -UNCERTAIN else 0.0)
+        return None
+    return digest(stores, url)
+
+
+def digest(stores: SourceStores, url: str) -> str:
+    """Return a digest of the content of a file, or of all files in a folder."""
+    found = blake2b(digest_size=16)
+    try:
+        urls = [url] if observe(stores, url) else []
+    except ObjectNotFoundError:
+        urls = sorted(observe_below(stores, url))
+    for each in urls:
+        found.update(f"{each.removeprefix(url)}\0".encode())
+        store, key = stores.resolve(each)
+        with reading(stores, each):
+            for part in obstore.get(store, key).stream():
+                found.update(part)
+    return DIGEST + found.hexdigest()
 
 
 def refuse_change(url: str, before: FileVersion, after: FileVersion) -> None:

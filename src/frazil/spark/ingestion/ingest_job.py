@@ -57,6 +57,7 @@ from frazil.spark.ingestion.ledger import (
     Work,
     find_group,
     find_vanished,
+    look_again,
     read_eras,
     read_ledger,
     subtract,
@@ -475,9 +476,7 @@ class Attempt:
             for each in part.sources:
                 header = each.header
                 place, variables = found.places[header.name], frozenset(header.arrays)
-                entries.append(
-                    Entry(each.location, part.path, header.version, place, job, variables)
-                )
+                entries.append(Entry(each.location, part.path, each.version, place, job, variables))
             if found.shifts:
                 new = [each.location for each in part.sources]
                 dims = tuple(found.plan.axes)
@@ -485,7 +484,9 @@ class Attempt:
                 moved.append(replace(covered, boxes=found.move(covered.boxes)))
         if self.options.is_split:
             group = self.options.ledger_group
-            entries += [Entry(e.location, group, e.version, {}, job) for e in work.files]
+            parsed = [each for each in self.parsed.outcomes if isinstance(each, ParsedSource)]
+            versions = {each.location: each.version for each in parsed}
+            entries += [Entry(e.location, group, versions[e.location], {}, job) for e in work.files]
         write_ledger(session.store, before, entries, moved)
 
     def _measure(
@@ -735,6 +736,7 @@ def _run(
 ) -> IngestReport:
     session = repository.readonly_session(options.branch)
     ledger = read_ledger(session.store)
+    files = look_again(files, ledger, options.ledger_group, reading.open_stores())
     work = subtract(files, ledger, options.ledger_group)
     if not work.files:
         return describe(run.describe(), work, ())

@@ -3,8 +3,9 @@
 import json
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -13,11 +14,19 @@ import pyarrow.compute as pc
 import zarr
 from numpy.typing import NDArray
 
+from frazil.errors import StorageError
 from frazil.spark.ingestion.discovery import EPOCH, SourceFile, count_microseconds, list_files
 from frazil.virtual.combine_plan import Problem, ProblemKind, as_zarr, join
 from frazil.virtual.combine_sources import ERA
 from frazil.virtual.source import FileVersion
-from frazil.virtual.source_formats import without_codec_warnings
+from frazil.virtual.source_formats import (
+    DIGEST,
+    UNCERTAIN,
+    SourceStores,
+    digest,
+    key_url,
+    without_codec_warnings,
+)
 
 
 def find_group(store: object, path: str) -> zarr.Group | None:
@@ -224,7 +233,8 @@ def subtract(files: pa.Table, ledger: Ledger, group: str) -> Work:
     """Split files into new, changed and already ingested ones.
 
     Versions are equal if sizes and ETags are, or sizes and times without ETags: stores report times
-    with different precision in different responses.
+    with different precision in different responses. Of files that `look_again` found to be uncertain,
+    digests are compared.
     """
     sources, etags = files["source"].combine_chunks(), files["etag"].combine_chunks()
     rows = ledger.find(group, sources)
@@ -234,6 +244,8 @@ def subtract(files: pa.Table, ledger: Ledger, group: str) -> Work:
         before = rows[there]
         theirs, mine = ledger["etag"].take(pa.array(before)), etags.take(pa.array(there))
         is_tagged = pc.and_(pc.not_equal(theirs, ""), pc.is_valid(mine)).to_numpy(False)
+        are_digests = [pc.fill_null(pc.starts_with(each, DIGEST), False) for each in (theirs, mine)]
+        is_tagged &= pc.equal(*are_digests).to_numpy(False)
         is_equal = pc.fill_null(pc.equal(theirs, mine), False).to_numpy(False)
         is_timely = files["mtime"].to_numpy()[there] == ledger["mtime"][before]
         has_size = files["size"].to_numpy()[there] == ledger["size"][before]
@@ -246,6 +258,59 @@ def subtract(files: pa.Table, ledger: Ledger, group: str) -> Work:
         tuple(zip(list_files(files.take(pa.array(changed))), entries, strict=True)),
         sources.filter(pa.array(is_known)),
     )
+
+
+def look_again(files: pa.Table, ledger: Ledger, group: str, stores: SourceStores) -> pa.Table:
+    """Return the files with digests instead of ETags where the ledger has a digest.
+
+    Those files were modified shortly before they were ingested, and may have been again since, at the
+    same time by a coarse clock.
+    """
+    is_uncertain = pc.starts_with(ledger["etag"], DIGEST)
+    if not pc.any(is_uncertain).as_py():
+        return files
+    rows = np.flatnonzero(pc.and_(is_uncertain, pc.equal(ledger["group"], group)).to_numpy(False))
+    sources = ledger["source"].take(pa.array(rows))
+    places = pc.index_in(sources, value_set=files["source"].combine_chunks())
+    etags = files["etag"].to_pylist()
+    for row, place in zip(rows.tolist(), places.to_pylist(), strict=True):
+        if place is None:
+            continue
+        version = tuple(int(files[name][place].as_py()) for name in ("size", "mtime"))
+        if version != tuple(int(ledger[name][row]) for name in ("size", "mtime")):
+            etags[place] = None  # it has changed in any case
+            continue
+        key = (ledger["source"][row].as_py(), *version)
+        if key not in _certain:
+            # A file that is gone by now is reported by whoever opens it.
+            with suppress(StorageError):
+                before = datetime.now(UTC)
+                found = digest(stores, key_url(key[0]))
+                if before - EPOCH > timedelta(microseconds=version[1]) + UNCERTAIN:
+                    _certain[key] = found
+                etags[place] = found
+        else:
+            etags[place] = _certain[key]
+    column = pa.array(etags, pa.large_string())
+    return files.set_column(files.schema.get_field_index("etag"), "etag", column)
+
+
+def _find_certain(ledger: Ledger) -> NDArray[np.int64]:
+    """Return the rows with digests that are not needed any more."""
+    if not _certain or not ledger.count:
+        return np.empty(0, np.int64)
+    rows = np.flatnonzero(pc.starts_with(ledger["etag"], DIGEST).to_numpy(False)).tolist()
+    keys = [
+        (ledger["source"][row].as_py(), int(ledger["size"][row]), int(ledger["mtime"][row]))
+        for row in rows
+    ]
+    found = [r for r, key in zip(rows, keys, strict=True)
+             if _certain.get(key) == ledger["etag"][r].as_py()]  # fmt: skip
+    return np.array(found, np.int64)
+
+
+_certain: dict[tuple[str, int, int], str] = {}
+"""Digests that no change can have made wrong without another time."""
 
 
 def read_eras(store: object, group: str) -> dict[str, dict[str, Any]]:
@@ -312,7 +377,8 @@ def write_ledger(
 ) -> None:
     """Write entries: each replaces the row of the same group and source, or is appended.
 
-    Only the chunks of these rows are written, and those of rows that have moved.
+    Only the chunks of these rows are written, those of rows that have moved, and those of files whose
+    versions are certain now.
     """
     rows = np.full(len(entries), -1, np.int64)
     groups = np.array([each.group for each in entries], object)
@@ -334,6 +400,9 @@ def write_ledger(
                     dimension_names=("entry",),
                     attributes=_ATTRIBUTES.get(name, {}),
                 )
+            if name == "etag":
+                certain = _find_certain(before)
+                _put(arrays[name], certain, np.full(len(certain), "", object))
             _put(arrays[name], rows[rows >= 0], replaced[name])
             if new.count:
                 arrays[name].resize((before.count + new.count,))

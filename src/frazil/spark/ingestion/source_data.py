@@ -52,7 +52,13 @@ from frazil.virtual.containers import VirtualChunkContainer, index_containers, p
 from frazil.virtual.conversions import Conversion, Conversions
 from frazil.virtual.grib import find_aliases
 from frazil.virtual.new_dimensions import Coordinate, add_dimensions
-from frazil.virtual.source import ArrayHeader, ReferenceColumns, Source, SourceHeader
+from frazil.virtual.source import (
+    ArrayHeader,
+    FileVersion,
+    ReferenceColumns,
+    Source,
+    SourceHeader,
+)
 from frazil.virtual.source_files import SMALL_BYTES, find_groups, open_from
 from frazil.virtual.source_formats import (
     GRIB,
@@ -61,6 +67,7 @@ from frazil.virtual.source_formats import (
     Credentials,
     Loading,
     SourceStores,
+    find_uncertain,
     key_url,
     recognise_file,
     without_codec_warnings,
@@ -366,6 +373,14 @@ class ParsedSource:
     """Names of its arrays in the file."""
     dims: tuple[str, ...] = ()
     """Names of its dimensions in the file."""
+    digest: str | None = None
+    """Digest of its content, if its version doesn't identify it."""
+
+    @property
+    def version(self) -> FileVersion:
+        """Return the version that the ledger knows the file by."""
+        version = self.header.version
+        return version if self.digest is None else replace(version, e_tag=self.digest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -392,8 +407,19 @@ def parse(
     A file with a group that can't be read is a bad one. `stores` may be shared by files that are read
     with the same options.
     """
+    stores = stores or reading.open_stores()
     try:
-        return _parse(location, reading, stores or reading.open_stores())
+        # Computed before anything is read, so that a later change can't be missed.
+        digest = find_uncertain(stores, location, None)
+        found = _parse(location, reading, stores)
+        versions = [each.header.version for each, _ in found if isinstance(each, ParsedSource)]
+        if digest is None and versions:
+            digest = find_uncertain(stores, location, versions[0])
+            found = found if digest is None else _parse(location, reading, stores)
+        return [
+            (replace(each, digest=digest) if isinstance(each, ParsedSource) else each, source)
+            for each, source in found
+        ]
     except (ObjectNotFoundError, ObjectRangeError) as error:
         return [(BadFile(location, error.message), None)]
     except (StorageError, BaseError, *INTERRUPTIONS):
