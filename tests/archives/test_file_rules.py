@@ -620,7 +620,7 @@ def test_a_file_that_is_rewritten_in_the_second_of_its_ingest_is_ingested_again(
         for each in (path, *path.rglob("*")):
             os.utime(each, (now, now))
 
-    now = int(time.time())
+    now = int(time.time()) + 30  # slow machines need some seconds until the file is read
     options: dict[str, Any] = {"append_dim": "time", "mode": mode}
     write(0)
     assert ingest(repo, files, **options).snapshot_id is not None
@@ -644,10 +644,11 @@ def test_files_are_looked_at_again_until_the_next_commit(
     save(make("t", 0, 2), files / "old.nc")
     os.utime(files / "old.nc", (1e9, 1e9))
     save(make("t", 2, 2), files / "new.nc")
+    os.utime(files / "new.nc", (time.time() + 30,) * 2)
     ingest(repo, files, append_dim="time")
     assert [each.startswith(DIGEST) for each in etags()] == [True, False]
 
-    monkeypatch.setattr(ledger, "UNCERTAIN", timedelta())
+    monkeypatch.setattr(ledger, "UNCERTAIN", timedelta(minutes=-1))
     save(make("t", 4, 2), files / "next.nc")
     os.utime(files / "next.nc", (1e9, 1e9))
     ingest(repo, files, append_dim="time")

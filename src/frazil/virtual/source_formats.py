@@ -529,7 +529,8 @@ def digest(stores: SourceStores, url: str) -> str:
     """Return a digest of the content of a file, or of all files in a folder."""
     found = blake2b(digest_size=16)
     try:
-        urls = [url] if observe(stores, url) else []
+        observe(stores, url)
+        urls = [url]
     except ObjectNotFoundError:
         urls = sorted(observe_below(stores, url))
     for each in urls:

@@ -122,6 +122,45 @@ def test_names_may_be_those_that_other_files_or_the_repository_have(
     assert "only" not in read(repo)
 
 
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"append_dim": "tiem"}, "invalid append_dim 'tiem': .*dimensions .*mean 'time'"),
+        ({"append_dim": ["time", "member"]}, "invalid append_dim 'member': .*dimensions "),
+        ({"chunks": {"tiem": 1}}, "invalid chunks 'tiem': .*mean 'time'"),
+        ({"encoding": {"tt": {"compressors": None}}}, "invalid encoding 'tt'"),
+        ({"source_skip": ["statoin"]}, "invalid skip 'statoin': .*mean 'station'"),
+        ({"source_rename": {"tiem": "t"}}, "invalid rename 'tiem'"),
+        ({"source_load": ["pp"]}, "invalid load 'pp'"),
+        ({"source_take": ["tt"]}, "invalid take 'tt'"),
+        ({"source_group": "science"}, "invalid source_group 'science': .*from the root group"),
+    ],
+)
+def test_names_that_nothing_has_are_refused_although_all_files_are_known(
+    repo: frazil.Repository, archive: Path, options: dict[str, Any], expected: str
+) -> None:
+    save_archive(archive, 2)
+    ingest(archive, repo)
+
+    assert ingest(archive, repo).snapshot_id is None
+    with pytest.raises(InvalidInputError, match=expected):
+        ingest(archive, repo, **options)
+
+
+def test_names_of_former_files_may_be_left_out_of_later_ones(
+    repo: frazil.Repository, archive: Path
+) -> None:
+    first, *_ = save_archive(archive, 2)
+    ingest(archive, repo, source_skip=["station"])
+    lacking = xr.load_dataset(first, decode_cf=False).drop_vars(["station"])
+    lacking["time"] = lacking["time"] + 4
+    lacking.to_netcdf(archive / "late.nc")
+
+    assert ingest(archive, repo, source_skip=["station"]).snapshot_id is not None
+    assert ingest(archive, repo, source_skip=["station"]).snapshot_id is None
+    assert "station" not in read(repo)
+
+
 # Nothing to ingest
 
 

@@ -30,6 +30,7 @@ from frazil.spark.ingestion.ingest_options import (
     OnOverlap,
     Options,
     RegionOption,
+    name_sources,
     refuse_contradictions,
     refuse_invalid_choices,
     refuse_mistyped,
@@ -57,6 +58,7 @@ from frazil.spark.ingestion.ledger import (
     Work,
     find_group,
     find_vanished,
+    list_arrays,
     look_again,
     read_eras,
     read_ledger,
@@ -487,7 +489,9 @@ class Attempt:
             parsed = [each for each in self.parsed.outcomes if isinstance(each, ParsedSource)]
             versions = {each.location: each.version for each in parsed}
             entries += [Entry(e.location, group, versions[e.location], {}, job) for e in work.files]
-        write_ledger(session.store, before, entries, moved)
+        sources = [each for each in self.parsed.outcomes if isinstance(each, ParsedSource)]
+        names = {self.options.ledger_group: name_sources(sources, self.reading.source_group)}
+        write_ledger(session.store, before, entries, moved, names)
 
     def _measure(
         self,
@@ -738,7 +742,17 @@ def _run(
     ledger = read_ledger(session.store)
     files = look_again(files, ledger, options.ledger_group, reading.open_stores())
     work = subtract(files, ledger, options.ledger_group)
+    names = ledger.find_names(options.ledger_group)
+
+    def list_there() -> dict[str, tuple[str, ...]]:
+        base = f"{options.group}/".lstrip("/")
+        below = ledger.groups if options.is_split else []
+        paths = [options.group, *(each for each in below if f"{each}/".startswith(base))]
+        return {name: dims for each in paths for name, dims in list_arrays(session.store, each)}
+
     if not work.files:
+        if len(work.known):
+            refuse_unknown_names((), names, list_there, reading, options)
         return describe(run.describe(), work, ())
     size = sum(file.version.size_bytes for file in work.files)
     is_small = len(work.files) <= run.job.files_per_task and (
@@ -752,9 +766,7 @@ def _run(
         if bad and (reading.on_bad_file == "fail" or (is_empty and not work.known)):
             raise _refuse(bad, is_empty)
         sources = [each for each in parsed.outcomes if isinstance(each, ParsedSource)]
-        refuse_unknown_names(
-            sources, lambda: read_existing(session.store, options.group, {}, ()), reading, options
-        )
+        refuse_unknown_names(sources, names, list_there, reading, options)
         return _try(
             Attempt(run, repository, files, parsed, options, reading, (session.snapshot_id, ledger))
         )

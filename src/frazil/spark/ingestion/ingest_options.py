@@ -4,6 +4,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from math import gcd, prod
 from typing import Any, Literal, get_args
 
@@ -16,7 +17,7 @@ from frazil.display import list_known
 from frazil.errors import InvalidInputError
 from frazil.spark.audit import AnyCheck
 from frazil.spark.checks import SamplesEqualSource
-from frazil.spark.ingestion.ledger import RESERVED, WHOLE_TREE
+from frazil.spark.ingestion.ledger import RESERVED, WHOLE_TREE, SourceNames
 from frazil.spark.ingestion.source_data import (
     Eras,
     OnBadFile,
@@ -28,7 +29,7 @@ from frazil.virtual.combine_axes import suggest_coordinate
 from frazil.virtual.combine_plan import join
 from frazil.virtual.containers import VirtualChunkContainer
 from frazil.virtual.conversions import EVERY_VARIABLE
-from frazil.virtual.source import ArrayHeader, SourceHeader
+from frazil.virtual.source import ArrayHeader
 
 Chunks = Mapping[str, int | Mapping[str, int]]
 """Chunk length by dimension, or by variable and dimension; -1 is the whole dimension."""
@@ -424,53 +425,83 @@ def _compares(check: SamplesEqualSource, conversions: Mapping[str, object]) -> b
     )
 
 
-def refuse_unknown_names(
-    sources: Sequence[ParsedSource],
-    read_existing: Callable[[], SourceHeader | None],
-    reading: Reading,
-    options: Options,
-) -> None:
-    """Raise InvalidInputError if an option names an unknown array or dimension."""
-    if not sources:
-        return
+def name_sources(sources: Iterable[ParsedSource], group: str) -> SourceNames:
+    """Return the names in some files, of which a group is read."""
     inside = {(each.arrays, each.dims) for each in sources}
     arrays = dict.fromkeys(name for names, _ in sorted(inside) for name in names)
     dims = dict.fromkeys(dim for _, names in sorted(inside) for dim in names)
-    refuse_unnamed("skip", reading.skip, arrays, "arrays")
-    refuse_unnamed("load", reading.load, arrays, "arrays")
-    refuse_unnamed("rename", reading.rename, {**arrays, **dims}, "arrays and dimensions")
-    for names, _ in inside:
-        _refuse_same_names([each for each in names if each not in reading.skip], reading.rename)
+    return SourceNames(tuple(arrays), tuple(dims), (group.strip("/"),))
+
+
+def refuse_unknown_names(
+    sources: Sequence[ParsedSource],
+    known: SourceNames,
+    list_there: Callable[[], Mapping[str, Sequence[str]]],
+    reading: Reading,
+    options: Options,
+) -> None:
+    """Raise InvalidInputError if an option names an unknown array or dimension.
+
+    `known` are the names in the files that were ingested before; `list_there` returns the dimensions of
+    each array of the repository.
+    """
+    there = {} if sources else list_there()
+    if not sources and not there:
+        return
+    if sources or known.arrays:
+        given = known if not sources else name_sources(sources, reading.source_group) | known
+        _refuse_unknown_in_files(sources, given, list_there, reading)
+    if not sources and known.groups and reading.source_group.strip("/") not in known.groups:
+        read = ", ".join(repr(each) if each else "the root group" for each in known.groups)
+        raise InvalidInputError(
+            f"invalid source_group {reading.source_group!r}: the files were ingested before, from "
+            f"{read}; another one of their groups needs another group="
+        )
     headers = [each.header for each in sources]
-    taken = {reading.rename.get(name, name) for name in arrays}
-    # Some files may lack some of the variables to take, and all files none of them.
-    if reading.take and not taken & set(reading.take):
-        existing = read_existing()
-        if existing is None or not existing.arrays.keys() & set(reading.take):
-            refuse_unnamed("take", reading.take, sorted(taken), "arrays")
-    arrays = dict.fromkeys(name for each in headers for name in each.arrays)
-    dims = dict.fromkeys(dim for each in headers for dim in each.dims)
+    arrays = dict.fromkeys([*there, *(name for each in headers for name in each.arrays)])
+    dims = dict.fromkeys(chain(*there.values(), *(each.dims for each in headers)))
     # A coordinate without a dimension of its name has its own error message.
-    unknown = [dim for dim in options.dims if dim not in arrays]
+    unknown = [dim for dim in options.dims if dim not in arrays and dim not in dims]
     for dim in unknown:
-        if dim not in dims:
-            raise InvalidInputError(
-                f"invalid append_dim {dim!r}: the files have {list_known(dim, dims, 'dimensions')}"
-                f"{suggest_coordinate(headers, dim)}"
-            )
+        hint = suggest_coordinate(headers, dim) if headers else ""
+        raise InvalidInputError(
+            f"invalid append_dim {dim!r}: the {'files' if headers else 'arrays that they made'} have "
+            f"{list_known(dim, dims, 'dimensions')}{hint}"
+        )
     chunks, encoding = options.encoding_options.chunks, options.encoding_options.encoding
     named = [name for name, size in chunks.items() if isinstance(size, Mapping)]
     plain = [name for name in chunks if name not in named]
     if {*named, *encoding} - arrays.keys() or set(plain) - dims.keys():
-        existing = read_existing()
-        arrays |= {} if existing is None else dict.fromkeys(existing.arrays)
-        dims |= {} if existing is None else dict.fromkeys(existing.dims)
+        existing = list_there()
+        arrays |= dict.fromkeys(existing)
+        dims |= dict.fromkeys(chain(*existing.values()))
     refuse_unnamed("chunks", plain, dims, "dimensions")
     refuse_unnamed("chunks", named, arrays, "arrays")
     refuse_unnamed("encoding", encoding, arrays, "arrays")
     refuse_unnamed(
         "convert", [each for each in reading.convert if each != EVERY_VARIABLE], arrays, "arrays"
     )
+    if not sources and isinstance(options.region, Mapping):
+        refuse_unnamed("region", options.region, dims, "dimensions")
+
+
+def _refuse_unknown_in_files(
+    sources: Sequence[ParsedSource],
+    known: SourceNames,
+    list_there: Callable[[], Mapping[str, Sequence[str]]],
+    reading: Reading,
+) -> None:
+    """Raise InvalidInputError if an option has a name that no file has."""
+    arrays, dims = dict.fromkeys(known.arrays), dict.fromkeys(known.dims)
+    refuse_unnamed("skip", reading.skip, arrays, "arrays")
+    refuse_unnamed("load", reading.load, arrays, "arrays")
+    refuse_unnamed("rename", reading.rename, {**arrays, **dims}, "arrays and dimensions")
+    for names in {each.arrays for each in sources}:
+        _refuse_same_names([each for each in names if each not in reading.skip], reading.rename)
+    taken = {reading.rename.get(name, name) for name in arrays}
+    # Some files may lack some of the variables to take, and all files none of them.
+    if reading.take and not (taken | list_there().keys()) & set(reading.take):
+        refuse_unnamed("take", reading.take, sorted(taken), "arrays")
 
 
 def _refuse_same_names(names: Iterable[str], rename: Mapping[str, str]) -> None:

@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, astuple, dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -37,10 +37,20 @@ def find_group(store: object, path: str) -> zarr.Group | None:
         return None
 
 
+def list_arrays(store: object, path: str) -> list[tuple[str, tuple[str, ...]]]:
+    """Return the arrays of a group, each with its dimensions, without reading values."""
+    found = find_group(store, path)
+    arrays: Iterable[tuple[str, Any]] = () if found is None else found.arrays()
+    with without_codec_warnings():
+        return [(name, tuple(each.metadata.dimension_names or ())) for name, each in arrays]
+
+
 RESERVED = "_frazil"
 """Group of the repository that jobs keep their own arrays in."""
 PATH = f"{RESERVED}/ledger"
 _CHUNK_ROWS = 8192
+_NAMES = "source_names"
+"""Attribute with the names in the files, by group."""
 _COLUMNS: Mapping[str, Any] = {
     "source": str, "group": str, "etag": str, "size": "int64", "mtime": "int64",
     "start": "int64", "stop": "int64", "job": str, "place": str, "variables": str,
@@ -82,14 +92,34 @@ class Entry:
         return self.place
 
 
+@dataclass(frozen=True, slots=True)
+class SourceNames:
+    """Names in the files that were ingested into a group: those that options may have."""
+
+    arrays: tuple[str, ...] = ()
+    dims: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    """Groups that were read."""
+
+    def __or__(self, other: "SourceNames") -> "SourceNames":
+        pairs = zip(astuple(self), astuple(other), strict=True)
+        return SourceNames(*(tuple(dict.fromkeys([*one, *two])) for one, two in pairs))
+
+
 class Ledger:
     """Columns of a ledger, each read when it is first asked for.
 
     Texts are columns of Arrow, numbers those of numpy.
     """
 
-    def __init__(self, stored: Mapping[str, Any] | None = None, count: int = 0) -> None:
+    def __init__(
+        self,
+        stored: Mapping[str, Any] | None = None,
+        count: int = 0,
+        names: Mapping[str, Mapping[str, Sequence[str]]] | None = None,
+    ) -> None:
         self._stored = stored or {}
+        self._names = names or {}
         self._columns: dict[str, Any] = {}
         self.count = count
 
@@ -136,6 +166,11 @@ class Ledger:
             places = {dim: (first, last) for dim, (first, last) in json.loads(place).items()}
         names = frozenset(json.loads(variables)) if variables else None
         return Entry(source, group, version, places, job, names)
+
+    def find_names(self, group: str) -> SourceNames:
+        """Return the names in the files of a group; none if a ledger lacks them."""
+        found = self._names.get(group, {})
+        return SourceNames(**{name: tuple(each) for name, each in found.items()})
 
     def find(self, group: str, sources: Any) -> NDArray[np.int64]:
         """Return the row of each source in a group, or -1."""
@@ -369,13 +404,20 @@ def read_ledger(store: object) -> Ledger:
         if group is None:
             return Ledger()
         arrays: dict[str, zarr.Array[Any]] = dict(group.arrays())
-    return Ledger(arrays, arrays["source"].shape[0])
+    names: Any = group.attrs.get(_NAMES)
+    return Ledger(arrays, arrays["source"].shape[0], names)
 
 
 def write_ledger(
-    store: object, before: Ledger, entries: Sequence[Entry], moved: Iterable[Covered] = ()
+    store: object,
+    before: Ledger,
+    entries: Sequence[Entry],
+    moved: Iterable[Covered] = (),
+    names: Mapping[str, SourceNames] | None = None,
 ) -> None:
     """Write entries: each replaces the row of the same group and source, or is appended.
+
+    `names` are those in the sources, by group.
 
     Only the chunks of these rows are written, those of rows that have moved, and those of files whose
     versions are certain now.
@@ -390,6 +432,10 @@ def write_ledger(
     with without_codec_warnings():
         group = zarr.open_group(as_zarr(store), path=PATH, mode="a", zarr_format=3)
         arrays: dict[str, zarr.Array[Any]] = dict(group.arrays())
+        joined = {path: before.find_names(path) | each for path, each in (names or {}).items()}
+        if any(each != before.find_names(path) for path, each in joined.items()):
+            there: Any = group.attrs.get(_NAMES, {})
+            group.attrs[_NAMES] = {**there, **{path: asdict(e) for path, e in joined.items()}}
         for name, dtype in _COLUMNS.items():
             if name not in arrays:
                 arrays[name] = group.create_array(
