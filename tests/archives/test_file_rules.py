@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import h5py
 import netCDF4
 import numpy as np
 import pandas as pd
@@ -653,3 +654,57 @@ def test_files_are_looked_at_again_until_the_next_commit(
     os.utime(files / "next.nc", (1e9, 1e9))
     ingest(repo, files, append_dim="time")
     assert etags() == ["", "", ""]
+
+
+def save_plain(path: Path, member: int, day: int, *, rows: int = 16) -> np.ndarray[Any, Any]:
+    """A file of h5py, in which no fill value is declared, with values in the first rows alone."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    values = np.zeros((1, 1, 16, 36), "f4")
+    values[:, :, :rows] = make("t", day, 1, member)["t"].values[None, :, :rows]
+    with h5py.File(path, "w") as file:
+        for name, value in (("member", member), ("time", day)):
+            file[name] = np.array([value])
+            file[name].make_scale(name)
+        t = file.create_dataset("t", values.shape, "f4", chunks=(1, 1, 8, 36), compression="gzip")
+        t[:, :, :rows] = values[:, :, :rows]
+        t.dims[0].attach_scale(file["member"])
+        t.dims[1].attach_scale(file["time"])
+    found: np.ndarray[Any, Any] = values[0, 0]
+    return found
+
+
+@pytest.mark.parametrize("mode", ["virtual", "native", "auto"])
+def test_floats_of_absent_files_read_as_nan(
+    repo: frazil.Repository, files: Path, mode: str
+) -> None:
+    whole = [save_plain(files / f"{m}-{d}.h5", m, d) for m, d in ((0, 0), (0, 1), (1, 0))]
+    options: dict[str, Any] = {"append_dim": ["member", "time"], "mode": mode}
+    ingest(repo, files, **options)
+
+    found = read(repo)["t"].values
+    for at, each in zip(((0, 0), (0, 1), (1, 0)), whole, strict=True):
+        np.testing.assert_array_equal(found[at], each)
+    assert np.isnan(found[1, 1]).all()
+
+    late = save_plain(files / "0-2.h5", 0, 2)
+    report = ingest(repo, files, **options)
+    treatments = {each.name: each.treatment for each in report.variables}
+    assert treatments["t"] == ("native" if mode == "native" else "virtual")
+    np.testing.assert_array_equal(read(repo)["t"].values[0, 2], late)
+
+
+@pytest.mark.parametrize("mode", ["native", "auto"])
+def test_chunks_that_were_never_written_read_as_in_their_file(
+    repo: frazil.Repository, files: Path, mode: str
+) -> None:
+    save_plain(files / "0-0.h5", 0, 0)
+    options: dict[str, Any] = {"append_dim": ["member", "time"], "mode": mode}
+    ingest(repo, files, **options)
+
+    half = save_plain(files / "1-1.h5", 1, 1, rows=8)
+    ingest(repo, files, **options)
+
+    found = read(repo)["t"].values
+    np.testing.assert_array_equal(found[1, 1], half)
+    assert not half[8:].any()
+    assert np.isnan(found[0, 1]).all()

@@ -373,6 +373,71 @@ def _plan_variables(group: Combination) -> tuple[list[VariablePlan], list[Proble
     return planned, problems
 
 
+_DEFAULT_FILLS = frozenset(np.array([0, 9.969209968386869e36], np.float32).tolist())
+"""Fill values of floats for which nobody asked: those of HDF5, and of the NetCDF library."""
+_DECLARED = ("_FillValue", "missing_value")
+
+
+def _reads_fill(array: ArrayHeader) -> bool:
+    """Return whether a float has the fill value of its library, which nobody declared."""
+    kind, fill = array.metadata.get("data_type"), array.metadata.get("fill_value")
+    is_default = isinstance(fill, int | float) and float(np.float32(fill)) in _DEFAULT_FILLS
+    is_float = kind in ("float32", "float64")
+    return is_float and is_default and not any(each in array.attributes for each in _DECLARED)
+
+
+def adopt_fill_value(array: ArrayHeader, there: ArrayHeader | None) -> ArrayHeader:
+    """Return an array of a file with the fill value of the repository, if it doesn't need its own."""
+    if there is None or not array.is_whole or not _reads_fill(array):
+        return array
+    fill = there.metadata.get("fill_value")
+    is_free = fill == "NaN" or _reads_fill(there)
+    if not is_free or fill == array.metadata["fill_value"]:
+        return array
+    return replace(array, metadata={**array.metadata, "fill_value": fill})
+
+
+def choose_fill_values(
+    headers: Sequence[SourceHeader],
+    there: Mapping[str, ArrayHeader],
+    dims: Collection[str],
+    *,
+    is_decoded: bool,
+) -> list[SourceHeader]:
+    """Return the sources with NaN as fill value of floats that declare none and have all their chunks.
+
+    Elements that no file has read as NaN then, and not as the number with which the library fills
+    chunks that were never written. Arrays of the repository keep their fill value. `is_decoded` says
+    whether all values are written, those of such chunks as well.
+    """
+    free: dict[str, bool] = {}
+    for header in headers:
+        for name, array in header.arrays.items():
+            is_free = (
+                (array.is_whole or is_decoded)
+                and bool(set(array.dims) & set(dims))
+                and name not in dims
+                and header.format != "zarr"
+                and _reads_fill(array)
+            )
+            free[name] = free.get(name, True) and is_free
+    made = {}
+    for name in (each for each, is_free in free.items() if is_free and each not in there):
+        first = next(each.arrays[name] for each in headers if name in each.arrays)
+        made[name] = replace(first, metadata={**first.metadata, "fill_value": "NaN"})
+    targets = {**made, **there}
+
+    def adopt(array: ArrayHeader) -> ArrayHeader:
+        return adopt_fill_value(
+            replace(array, is_whole=array.is_whole or is_decoded), targets.get(array.name)
+        )
+
+    return [
+        replace(each, arrays={name: adopt(array) for name, array in each.arrays.items()})
+        for each in headers
+    ]
+
+
 def drop_superseded(
     headers: Sequence[SourceHeader], dims: Sequence[str]
 ) -> tuple[list[SourceHeader], list[Problem]]:

@@ -185,6 +185,8 @@ class ArrayHeader:
     """Whole array as stored, before scale and offset, if it was loaded."""
     obstacle: str | None = None
     """Reason why its bytes can't be referenced, or None."""
+    is_whole: bool = False
+    """True if all its chunks are stored, so that none of its elements reads as the fill value."""
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -94,7 +94,12 @@ from frazil.spark.regions import LEAST_TASK_BYTES, configured_rules
 from frazil.spark.transaction import AnyRepository, Run, find_repository, running
 from frazil.tables.statistics import find_analysable
 from frazil.virtual.combine_plan import Treatment, create_group, join
-from frazil.virtual.combine_sources import ERA, choose_rivals, split_eras
+from frazil.virtual.combine_sources import (
+    ERA,
+    choose_fill_values,
+    choose_rivals,
+    split_eras,
+)
 from frazil.virtual.conversions import as_conversions, convert_arrays
 from frazil.virtual.new_dimensions import Coordinate, loaded_everywhere, spread_differing
 from frazil.virtual.source import SourceHeader
@@ -305,6 +310,11 @@ class Attempt:
             dims = tuple(dim for dim in dims if any(dim in each.arrays for each in headers))
         existing, headers = self._count_times(session, headers, part.path, dims)
         choice = self._choose(session, existing, headers, part.path)
+        headers = (
+            spread_differing(headers, existing, dims) if self.options.region is None else headers
+        )
+        there = existing.arrays if existing is not None else {}
+        headers = choose_fill_values(headers, there, dims, is_decoded=choice.mode == "native")
         if self.options.region is not None:
             dim = dims[0] if dims else None
             return plan_filling(headers, existing, dim, self.options.region, choice)
@@ -313,7 +323,7 @@ class Attempt:
         }
         covered = ledger.read_covered(part.path, dims, sources)
         return plan_ingest(
-            spread_differing(headers, existing, dims),
+            headers,
             Target(existing, covered, changed, is_static=bool(self.options.dims) and not dims),
             dims,
             choice,

@@ -44,7 +44,12 @@ from frazil.virtual.combine_plan import (
     Treatment,
     VariablePlan,
 )
-from frazil.virtual.combine_sources import combine, drop_superseded, group_runs
+from frazil.virtual.combine_sources import (
+    adopt_fill_value,
+    combine,
+    drop_superseded,
+    group_runs,
+)
 from frazil.virtual.conversions import (
     CONVERTED,
     PACKED_DIFFERENTLY,
@@ -298,6 +303,7 @@ def _read_array(
 
 def _is_virtual(header: ArrayHeader, fresh: ArrayHeader) -> bool:
     """Return whether an array is stored as in the files, so that references can be added."""
+    fresh = adopt_fill_value(fresh, header)
     return header.chunk_shape == fresh.chunk_shape and not list(
         compare_storage([(THE_REPOSITORY, header), ("a file", fresh)])
     )
