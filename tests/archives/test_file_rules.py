@@ -708,3 +708,40 @@ def test_chunks_that_were_never_written_read_as_in_their_file(
     np.testing.assert_array_equal(found[1, 1], half)
     assert not half[8:].any()
     assert np.isnan(found[0, 1]).all()
+
+
+@pytest.mark.parametrize("mode", ["virtual", "native", "auto"])
+def test_files_that_this_process_has_open_are_ingested(
+    repo: frazil.Repository, files: Path, mode: str
+) -> None:
+    save(make("t", 0, 2), files / "a.nc")
+    for engine in ("h5netcdf", "netcdf4"):
+        with xr.open_dataset(files / "a.nc", engine=engine) as opened:
+            ingest(repo, files, append_dim="time", mode=mode, group=engine)
+            xr.testing.assert_equal(read(repo, group=engine), opened.load())
+
+
+@pytest.mark.parametrize("mode", ["virtual", "native", "auto"])
+def test_complex_numbers_and_small_floats_are_ingested(
+    repo: frazil.Repository, files: Path, mode: str
+) -> None:
+    files.mkdir()
+    random = np.random.default_rng(1)
+    expected = []
+    for at in (0, 4):
+        with h5py.File(files / f"{at}.h5", "w") as file:
+            file["time"] = np.arange(at, at + 4)
+            file["time"].make_scale("time")
+            for name, kind, width in (("few", "c8", 3), ("many", "c16", 300), ("half", "f2", 700)):
+                values = (random.normal(size=(4, width)) * (1j if kind[0] == "c" else 1)).astype(
+                    kind
+                )
+                file.create_dataset(name, data=values, chunks=(2, width))
+                file[name].dims[0].attach_scale(file["time"])
+                expected.append((name, slice(at, at + 4), values))
+
+    ingest(repo, files, append_dim="time", mode=mode)
+
+    found = read(repo)
+    for name, place, values in expected:
+        np.testing.assert_array_equal(found[name][place], values)

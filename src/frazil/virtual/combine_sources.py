@@ -177,6 +177,8 @@ def group_runs(
 def _blank(header: ArrayHeader, dtype: np.dtype[Any]) -> Any:
     """Return the value of elements that no source has."""
     fill = header.metadata.get("fill_value")
+    if dtype.kind == "c" and isinstance(fill, list | tuple):
+        return dtype.type(complex(*map(float, fill)))
     try:
         return np.array(fill).astype(dtype)
     except (TypeError, ValueError):

@@ -602,8 +602,18 @@ def open_file(stores: SourceStores, url: str, size_bytes: int, start: bytes) -> 
         raise
 
 
+def is_open_otherwise(error: OSError) -> bool:
+    """Return whether this process has a file open in another way, such as with locks."""
+    return "match" in str(error)
+
+
 def _open_file(name: bytes, access: Any) -> Iterator[Any]:
-    file = h5f.open(name, h5f.ACC_RDONLY, access)
+    try:
+        file = h5f.open(name, h5f.ACC_RDONLY, access)
+    except OSError as error:
+        if not is_open_otherwise(error):
+            raise
+        file = h5f.open(name, h5f.ACC_RDONLY, h5p.create(h5p.FILE_ACCESS))
     try:
         yield file
     finally:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import chain
-from math import ceil
+from math import ceil, prod
 from typing import Any, Self
 
 import numpy as np
@@ -282,6 +282,20 @@ class Source:
 
     header: SourceHeader
     references: Mapping[str, ReferenceColumns]
+
+    def with_whole(self) -> Self:
+        """Return the source with a note on each array of which every chunk is stored."""
+        arrays = {}
+        for name, array in self.arrays.items():
+            is_decoded = array.values is not None or array.obstacle is not None
+            chunks = self.references.get(name)
+            is_stored = False
+            if chunks is not None and "chunk_grid" in array.metadata:
+                sizes = zip(array.shape, array.chunk_shape, strict=True)
+                count = prod(-(-extent // step) for extent, step in sizes)
+                is_stored = len(chunks) + len(chunks.inline_chunks) >= count > 0
+            arrays[name] = replace(array, is_whole=is_decoded or is_stored)
+        return replace(self, header=replace(self.header, arrays=arrays))
 
     @property
     def location(self) -> str:

@@ -48,7 +48,13 @@ from frazil.spark.ingestion.ingest_plan import (
     read_existing,
 )
 from frazil.spark.ingestion.ingest_plan import refuse as refuse_problems
-from frazil.spark.ingestion.ingest_report import IngestReport, describe, finish, with_quarantined
+from frazil.spark.ingestion.ingest_report import (
+    IngestReport,
+    describe,
+    finish,
+    refuse_bad,
+    with_quarantined,
+)
 from frazil.spark.ingestion.ingest_tasks import OpenedSources, check_session, open_sources, refuse
 from frazil.spark.ingestion.ledger import (
     WHOLE_TREE,
@@ -58,7 +64,6 @@ from frazil.spark.ingestion.ledger import (
     Work,
     find_group,
     find_vanished,
-    list_arrays,
     look_again,
     read_eras,
     read_ledger,
@@ -571,7 +576,6 @@ _TRIES = 5
 """Maximum attempts after concurrent commits."""
 _ROUNDS = 10
 """Maximum attempts after leaving files out."""
-_SHOWN = 20
 
 
 @verb(job=Job, source_options=SourceOptions)
@@ -755,10 +759,7 @@ def _run(
     names = ledger.find_names(options.ledger_group)
 
     def list_there() -> dict[str, tuple[str, ...]]:
-        base = f"{options.group}/".lstrip("/")
-        below = ledger.groups if options.is_split else []
-        paths = [options.group, *(each for each in below if f"{each}/".startswith(base))]
-        return {name: dims for each in paths for name, dims in list_arrays(session.store, each)}
+        return ledger.list_arrays(session.store, options.group, is_tree=options.is_split)
 
     if not work.files:
         if len(work.known):
@@ -774,7 +775,7 @@ def _run(
         bad = bad_files(parsed.outcomes)
         is_empty = len(bad) == len(parsed.outcomes) and all(each.is_empty for each in bad)
         if bad and (reading.on_bad_file == "fail" or (is_empty and not work.known)):
-            raise _refuse(bad, is_empty)
+            raise refuse_bad(bad, is_empty=is_empty)
         sources = [each for each in parsed.outcomes if isinstance(each, ParsedSource)]
         refuse_unknown_names(sources, names, list_there, reading, options)
         return _try(
@@ -797,14 +798,3 @@ def _try(attempt: Attempt) -> IngestReport:
             rounds += 1
             if rounds == _ROUNDS:
                 raise refuse(attempt.findings) from None
-
-
-def _refuse(bad: tuple[BadFile, ...], is_empty: bool) -> InvalidSourcesError:
-    lines = [f"{e.location}: {e.reason.removeprefix(e.location).lstrip()}" for e in bad[:_SHOWN]]
-    if len(bad) > _SHOWN:
-        lines.append(f"and {len(bad) - _SHOWN} more files")
-    head = "files can't be read; on_bad_file='skip' leaves them out"
-    return InvalidSourcesError(
-        "\n".join([f"{'no file has arrays to ingest' if is_empty else head}:", *lines]),
-        files=[each.location for each in bad],
-    )

@@ -6,6 +6,7 @@ from math import prod
 from typing import Any
 
 from frazil.display import Item, Table, show_bytes
+from frazil.errors import InvalidSourcesError
 from frazil.format.metadata import JsonValue
 from frazil.spark.audit import Finding, render_findings
 from frazil.spark.ingestion.ingest_options import item_bytes
@@ -327,3 +328,17 @@ def with_quarantined(report: IngestReport, findings: Sequence[Finding]) -> Inges
             by_file.setdefault(file, []).append(each)
     quarantined = tuple(QuarantinedFile(file, tuple(by_file[file])) for file in sorted(by_file))
     return replace(report, quarantined=quarantined)
+
+
+def refuse_bad(bad: Sequence[BadFile], *, is_empty: bool) -> InvalidSourcesError:
+    """Return the error for files that can't be read."""
+    lines = [
+        f"{e.location}: {e.reason.removeprefix(e.location).lstrip()}" for e in bad[:_SHOWN_FILES]
+    ]
+    if len(bad) > _SHOWN_FILES:
+        lines.append(f"and {len(bad) - _SHOWN_FILES} more files")
+    head = "files can't be read; on_bad_file='skip' leaves them out"
+    return InvalidSourcesError(
+        "\n".join([f"{'no file has arrays to ingest' if is_empty else head}:", *lines]),
+        files=[each.location for each in bad],
+    )

@@ -37,14 +37,6 @@ def find_group(store: object, path: str) -> zarr.Group | None:
         return None
 
 
-def list_arrays(store: object, path: str) -> list[tuple[str, tuple[str, ...]]]:
-    """Return the arrays of a group, each with its dimensions, without reading values."""
-    found = find_group(store, path)
-    arrays: Iterable[tuple[str, Any]] = () if found is None else found.arrays()
-    with without_codec_warnings():
-        return [(name, tuple(each.metadata.dimension_names or ())) for name, each in arrays]
-
-
 RESERVED = "_frazil"
 """Group of the repository that jobs keep their own arrays in."""
 PATH = f"{RESERVED}/ledger"
@@ -171,6 +163,17 @@ class Ledger:
         """Return the names in the files of a group; none if a ledger lacks them."""
         found = self._names.get(group, {})
         return SourceNames(**{name: tuple(each) for name, each in found.items()})
+
+    def list_arrays(
+        self, store: object, group: str, *, is_tree: bool
+    ) -> dict[str, tuple[str, ...]]:
+        """Return the dimensions of the arrays of a group, or of all groups below that files are in."""
+        base = f"{group}/".lstrip("/")
+        below = [each for each in self.groups if f"{each}/".startswith(base)] if is_tree else []
+        found = [find_group(store, each) for each in (group, *below)]
+        with without_codec_warnings():
+            arrays: list[tuple[str, Any]] = [p for e in found if e is not None for p in e.arrays()]
+        return {name: tuple(each.metadata.dimension_names or ()) for name, each in arrays}
 
     def find(self, group: str, sources: Any) -> NDArray[np.int64]:
         """Return the row of each source in a group, or -1."""

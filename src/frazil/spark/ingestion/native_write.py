@@ -47,6 +47,7 @@ from frazil.virtual.conversions import (
     find_decoder,
 )
 from frazil.virtual.grib import open_grib
+from frazil.virtual.hdf5 import is_open_otherwise
 from frazil.virtual.source import FileVersion, SourceHeader
 from frazil.virtual.source_formats import (
     GRIB,
@@ -198,7 +199,14 @@ class Hdf5Values:
 
     def __init__(self, file: Any, reading: Reading) -> None:
         # Without a lock, so that others can write; changes are detected afterwards.
-        self._file = h5py.File(file, "r", **({"locking": False} if isinstance(file, str) else {}))
+        try:
+            self._file = h5py.File(
+                file, "r", **({"locking": False} if isinstance(file, str) else {})
+            )
+        except OSError as error:
+            if not is_open_otherwise(error):
+                raise
+            self._file = h5py.File(file, "r")
         self._group = self._file[reading.source_group or "/"]
         self._names = {new: old for old, new in reading.rename.items()}
 

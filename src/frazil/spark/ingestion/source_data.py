@@ -10,7 +10,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from io import RawIOBase
-from math import prod
 from pathlib import Path
 from posixpath import commonpath
 from typing import Any, Literal, TypeVar
@@ -449,7 +448,7 @@ def _parse(
         renamed = leave_out(renamed, find_untaken(renamed, reading.take) if reading.take else ())
         above[source.header.group] = _inherit(renamed, above, dims)
     parsed = [
-        add_dimensions(find_whole(each), reading.dims, reading.coords) for each in above.values()
+        add_dimensions(each.with_whole(), reading.dims, reading.coords) for each in above.values()
     ]
     if not any(each.arrays for each in parsed):
         known = ", ".join(name for each in opened for name in each.arrays)
@@ -458,19 +457,6 @@ def _parse(
         ]
     pairs = zip(opened, parsed, strict=True)
     return [(_without_references(location, *each, reading), each[1]) for each in pairs]
-
-
-def find_whole(source: Source) -> Source:
-    """Return the source with a note on each array of which every chunk is stored."""
-    arrays = {}
-    for name, array in source.arrays.items():
-        chunks = source.references.get(name)
-        sizes = zip(array.shape, array.chunk_shape, strict=True)
-        count = prod(-(-extent // step) for extent, step in sizes) if chunks is not None else 0
-        stored = 0 if chunks is None else len(chunks) + len(chunks.inline_chunks)
-        is_decoded = array.values is not None or array.obstacle is not None
-        arrays[name] = replace(array, is_whole=is_decoded or (stored >= count > 0))
-    return Source(replace(source.header, arrays=arrays), source.references)
 
 
 def _without_references(
