@@ -347,9 +347,8 @@ class _Check:
 
     def _check_logs(self, plan: LogPlan) -> Problems:
         yield from plan.missing
-        logs = self.inventory.transaction_logs
-        sizes = [logs.find_size(id) or 0 for id in plan.present]
         wanted = list(plan.present.items())
+        sizes = [log.size_bytes for _, log in wanted]
         for found in self.workers.run("reading logs", CheckLogs(self.assets), wanted, sizes):
             yield from found
 

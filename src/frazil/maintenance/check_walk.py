@@ -50,7 +50,7 @@ from frazil.maintenance.inventory import (
     read_files,
     read_or_fail,
 )
-from frazil.maintenance.reachability import MEBIBYTE, WalkLimits, plan_batches
+from frazil.maintenance.reachability import MEBIBYTE, WalkLimits, pack, plan_batches
 from frazil.protocols.assets import Assets
 from frazil.virtual.access import VirtualChunkAccess
 
@@ -230,6 +230,7 @@ def check_missing(
 class WantedLog:
     """Transaction log to check."""
 
+    size_bytes: int
     is_first: bool = False
     """True for the log of a first snapshot."""
     repair: Repair | None = None
@@ -244,6 +245,10 @@ class LogPlan:
     missing: tuple[Problem, ...]
 
 
+_LOG_BYTES = 16 * MEBIBYTE
+"""Maximum size of the logs that are checked at once."""
+
+
 @dataclass(frozen=True, slots=True)
 class CheckLogs:
     """Stage that checks transaction logs."""
@@ -255,8 +260,11 @@ class CheckLogs:
     ) -> list[Problem]:
         """Return the problems of the logs."""
         problems: list[Problem] = []
-        for _, outcome in read_files(pool, wanted, lambda each: self._check(*each)):
-            problems += (outcome.problem,) if isinstance(outcome, Failed) else outcome
+        # A log of millions of chunks takes ten times its size while it is checked.
+        sizes = [log.size_bytes for _, log in wanted]
+        for part in pack(wanted, sizes, _LOG_BYTES):
+            for _, outcome in read_files(pool, part, lambda each: self._check(*each)):
+                problems += (outcome.problem,) if isinstance(outcome, Failed) else outcome
         return problems
 
     def _check(self, id: SnapshotId, wanted: WantedLog) -> tuple[Problem, ...] | Failed:
@@ -286,14 +294,14 @@ def plan_logs(
         repair = None if _pruned(base, id) else Repair.REBUILD_LOG
         link = links.get(id)
         is_first = link is not None and link.parent_id is None
-        if logs.find_size(id) is not None:
-            present[id] = WantedLog(is_first, repair)
+        if (size := logs.find_size(id)) is not None:
+            present[id] = WantedLog(size, is_first, repair)
         elif needs_log(dialect, is_first=is_first):
             what = "there is no such file: rebases and diffs across its snapshot fail"
             missing.append(error(_key(assets, id), what, repair))
     for id, owner in _all_pruned(base, dialects):
-        if logs.find_size(id) is not None:
-            present.setdefault(id, WantedLog())
+        if (size := logs.find_size(id)) is not None:
+            present.setdefault(id, WantedLog(size))
         else:
             what = f"there is no such file: rebases and diffs across snapshot {owner} miss changes"
             missing.append(warning(_key(assets, id), what))

@@ -1,31 +1,39 @@
 """Measure the total size of a repository's chunks."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from itertools import pairwise
+from struct import Struct
+from tempfile import SpooledTemporaryFile
+from typing import Self
 
 import numpy as np
+import zstandard
 from numpy.typing import NDArray
 
 from frazil.format.manifest import ChunkKind, ChunkRefs, ChunkTable, Manifest, NativeChunks
+from frazil.format.snapshot import ManifestFileInfo
 from frazil.maintenance.reachability import (
+    ID_SLICES,
     Ids,
     IdSet,
     Reduction,
     WalkLimits,
     find_manifests,
     find_reachable,
+    find_slices,
     ids_of,
     map_manifests,
     uncached,
 )
 from frazil.ops import ChunkStorageStats
+from frazil.protocols.assets import Assets
 from frazil.protocols.protocol import CommitProtocol
 
 _DIGEST_SIZE = 16
 PLACE_SIZE = _DIGEST_SIZE + 16
 """Size of the key that identifies a virtual chunk, in bytes."""
-_COUNTED_AT_ONCE = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +48,10 @@ class Sizes:
         ids, first = np.unique(self.ids, return_index=True)
         return Sizes(ids, self.lengths[first])
 
+    def take(self, rows: slice | NDArray[np.intp] | NDArray[np.bool_]) -> "Sizes":
+        """Return some of the chunks."""
+        return Sizes(self.ids[rows], self.lengths[rows])
+
     @classmethod
     def unite(cls, parts: "Sequence[Sizes]") -> "Sizes":
         """Merge many parts into distinct chunks, sorted."""
@@ -50,33 +62,152 @@ class Sizes:
         return cls(ids, np.concatenate([each.lengths for each in filled])).distinct()
 
 
-class Tally:
-    """Counter of the bytes of distinct chunks, which processes many chunks at a time."""
+class Spool:
+    """Bytes by number, in temporary files from some size on."""
 
-    def __init__(self) -> None:
+    def __init__(self, count: int) -> None:
+        self._files = [
+            SpooledTemporaryFile(_SPOOLED_BYTES)  # noqa: SIM115 (closed on exit)
+            for _ in range(count)
+        ]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for each in self._files:
+            each.close()
+
+    def add(self, number: int, source: int, data: bytes) -> None:
+        """Keep the bytes of a source for a number."""
+        self._files[number].write(_SPOOLED.pack(source, len(data)))
+        self._files[number].write(data)
+
+    def read(self, number: int) -> Iterator[tuple[int, bytes]]:
+        """Yield what was kept for a number, with its source, in the order in which it was added."""
+        file = self._files[number]
+        file.seek(0)
+        while head := file.read(_SPOOLED.size):
+            source, size = _SPOOLED.unpack(head)
+            yield source, file.read(size)
+
+
+_SPOOLED = Struct("<qq")
+_SPOOLED_BYTES = 1 << 18
+
+
+class Tally:
+    """Counter of the bytes of distinct chunks, which processes many chunks at a time.
+
+    Chunks beyond some millions are kept in temporary files, and compared by id range.
+    """
+
+    def __init__(self, most_known: int = 2_000_000, at_once: int = 1 << 16) -> None:
+        self._most_known, self._at_once = most_known, at_once
         self._known = IdSet()
+        self._others: Spool | None = None
         self._waiting: list[Sizes] = []
         self._count = 0
         self._bytes = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._others is not None:
+            self._others.__exit__()
 
     def add(self, sizes: Sizes) -> None:
         """Add some chunks."""
         if len(sizes.ids):
             self._waiting.append(sizes)
             self._count += len(sizes.ids)
-        if self._count >= _COUNTED_AT_ONCE:
+        if self._count >= self._at_once:
             self._add_waiting()
 
     def total_bytes(self) -> int:
         """Return the total size of all chunks that were added."""
         self._add_waiting()
-        return self._bytes
+        others = 0
+        for number in range(ID_SLICES if self._others is not None else 0):
+            assert self._others is not None
+            others += sum(sum_distinct(data for _, data in self._others.read(number)))
+        return self._bytes + others
 
     def _add_waiting(self) -> None:
         if self._waiting:
             sizes = Sizes.unite(self._waiting)
-            self._bytes += int(sizes.lengths[self._known.add(sizes.ids)].sum())
+            if len(self._known) < self._most_known:
+                self._bytes += int(sizes.lengths[self._known.add(sizes.ids)].sum())
+            else:
+                self._spool(sizes.take(~self._known.contains(sizes.ids)))
         self._waiting, self._count = [], 0
+
+    def _spool(self, sizes: Sizes) -> None:
+        self._others = self._others or Spool(ID_SLICES)
+        for number, part in split_sizes(sizes, ID_SLICES):
+            self._others.add(number, 0, pack_sizes(part))
+
+
+def sum_distinct(parts: Iterable[bytes]) -> tuple[int, int]:
+    """Return the bytes of the distinct native and virtual chunks in packed parts."""
+    known, totals = (IdSet(), IdSet()), [0, 0]
+    for each in parts:
+        sizes = unpack_sizes(each)
+        kind = int(sizes.ids.dtype.itemsize == PLACE_SIZE)
+        totals[kind] += int(sizes.lengths[known[kind].add(sizes.ids)].sum())
+    return totals[0], totals[1]
+
+
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+"""Odd multiplier that spreads values over the high bits."""
+_SLICE_BITS = np.uint64(64 - ID_SLICES.bit_length() + 1)
+
+
+def spread(ids: Ids) -> NDArray[np.uint8]:
+    """Return a hash slice for each chunk, evenly distributed.
+
+    Ids of native chunks are random already. Many virtual chunks may be in one source file, so that
+    their keys have a common prefix.
+    """
+    if ids.dtype.itemsize != PLACE_SIZE:
+        return find_slices(ids)
+    words = np.ascontiguousarray(ids).view("<u8").reshape(len(ids), -1)
+    slices: NDArray[np.uint8] = ((words[:, 0] + words[:, 2] * _MIX) >> _SLICE_BITS).astype(np.uint8)
+    return slices
+
+
+def split_sizes(sizes: Sizes, count: int) -> Iterator[tuple[int, Sizes]]:
+    """Yield the chunks of each of `count` id ranges that has some."""
+    if not len(sizes.ids):
+        return
+    numbers = spread(sizes.ids) // (ID_SLICES // count)
+    ordered = sizes.take(np.argsort(numbers, kind="stable"))
+    edges = np.searchsorted(np.sort(numbers), np.arange(count + 1)).tolist()
+    for number, (begin, end) in enumerate(pairwise(edges)):
+        if end > begin:
+            yield number, ordered.take(slice(begin, end))
+
+
+def pack_sizes(sizes: Sizes) -> bytes:
+    """Encode sizes, sorted and distinct, as bytes; the first byte is the width of the ids."""
+    width, count = sizes.ids.dtype.itemsize, len(sizes.ids)
+    # Columns of bytes: keys of virtual chunks begin alike, and end with their lengths.
+    rows = np.ascontiguousarray(sizes.ids).view(np.uint8).reshape(count, width)
+    lengths = b"" if width == PLACE_SIZE else sizes.lengths.astype("<u8").tobytes()
+    return bytes([width]) + zstandard.compress(rows.T.tobytes() + lengths, 1)
+
+
+def unpack_sizes(data: bytes) -> Sizes:
+    """Decode sizes from bytes."""
+    width, columns = data[0], zstandard.decompress(memoryview(data)[1:])
+    count = len(columns) // (width if width == PLACE_SIZE else width + 8)
+    rows = np.frombuffer(columns, np.uint8, count * width).reshape(width, count).T.copy()
+    if width == PLACE_SIZE:
+        lengths = rows[:, -8:].copy().view("<u8").reshape(count)
+    else:
+        lengths = np.frombuffer(columns, "<u8", count, count * width)
+    return Sizes(ids_of(rows), lengths)
 
 
 _NOTHING = Sizes(np.empty(0, np.bytes_), np.empty(0, np.uint64))
@@ -91,19 +222,43 @@ class ArraySizes:
     inlined_bytes: int = 0
 
 
+class ChunkTally:
+    """Counter of the bytes of the distinct chunks of many manifests, in bounded memory."""
+
+    def __init__(self) -> None:
+        self._natives, self._virtuals = Tally(), Tally()
+        self._inlined_bytes = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._natives.__exit__()
+        self._virtuals.__exit__()
+
+    def add(
+        self, assets: Assets, manifests: Collection[ManifestFileInfo], limits: WalkLimits
+    ) -> None:
+        """Read some manifests, and add their chunks."""
+        for arrays in map_manifests(assets, manifests, SIZES, limits):
+            for sizes in arrays:
+                self._natives.add(sizes.native)
+                self._virtuals.add(sizes.virtual)
+                self._inlined_bytes += sizes.inlined_bytes
+
+    def total(self) -> ChunkStorageStats:
+        """Return the total size of all chunks that were added."""
+        totals = self._natives.total_bytes(), self._virtuals.total_bytes()
+        return ChunkStorageStats(*totals, self._inlined_bytes)
+
+
 def measure_chunks(protocol: CommitProtocol, limits: WalkLimits) -> ChunkStorageStats:
     """Return the total size of all chunks that are reachable from a branch or a tag."""
     assets = uncached(protocol.assets)
-    snapshots = find_reachable(protocol)
-    manifests = find_manifests(assets, snapshots, limits).values()
-    natives, virtuals = Tally(), Tally()
-    inlined_bytes = 0
-    for arrays in map_manifests(assets, manifests, SIZES, limits):
-        for sizes in arrays:
-            natives.add(sizes.native)
-            virtuals.add(sizes.virtual)
-            inlined_bytes += sizes.inlined_bytes
-    return ChunkStorageStats(natives.total_bytes(), virtuals.total_bytes(), inlined_bytes)
+    manifests = find_manifests(assets, find_reachable(protocol), limits).values()
+    with ChunkTally() as tally:
+        tally.add(assets, manifests, limits)
+        return tally.total()
 
 
 def measure_manifest(manifest: Manifest) -> list[ArraySizes]:
@@ -143,7 +298,7 @@ def _measure_virtual(table: ChunkTable) -> Sizes:
         _as_bytes(table.offset),
         _as_bytes(table.length),
     ]
-    return Sizes(ids_of(np.concatenate(columns, axis=1)), table.length).distinct()
+    return Sizes(ids_of(np.concatenate(columns, axis=1)), table.length)
 
 
 def _as_bytes(numbers: NDArray[np.uint64]) -> NDArray[np.uint8]:

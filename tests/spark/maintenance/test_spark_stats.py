@@ -10,11 +10,18 @@ from pyspark.sql import SparkSession
 
 import frazil.spark
 from frazil.format.header import Dialect
-from frazil.maintenance.reachability import ID_SLICES, ids_of
-from frazil.maintenance.stats import PLACE_SIZE
+from frazil.maintenance.reachability import (
+    ID_SLICES,
+    WalkLimits,
+    find_manifests,
+    find_reachable,
+    ids_of,
+    uncached,
+)
+from frazil.maintenance.stats import PLACE_SIZE, spread
 from frazil.ops import ChunkStorageStats
-from frazil.spark.maintenance.spark_stats import TaskPool, measure, spread
-from frazil.spark.transaction import Run
+from frazil.spark.maintenance.spark_stats import MeasureManifests, SumShard, exchange
+from frazil.spark.runtime import Runner
 from frazil.storage.local import LocalStorage
 from tests.damages import ALL_DIALECTS, create_sample
 from tests.generations import REPOSITORY_NAMES
@@ -25,9 +32,14 @@ pytestmark = pytest.mark.xdist_group("spark")
 
 def measure_by_tasks(repository: frazil.Repository) -> ChunkStorageStats:
     """In this process, split_ids as small as it can be for a cluster."""
-    job = frazil.spark.Job(progress=False, run_on="driver", task_bytes=1)
-    run = Run("stats", job, None, repository.storage, _slots=3)
-    return measure(repository, TaskPool(run, ids_per_shard=1))
+    assets, limits = uncached(repository.protocol.assets), WalkLimits()
+    manifests = find_manifests(assets, find_reachable(repository.protocol), limits).values()
+    runner = Runner(frazil.spark.Job(progress=False), None)
+    find = MeasureManifests(assets, limits, ID_SLICES)
+    groups = [[each] for each in manifests]
+    inlined, sums = exchange(runner, "measuring", find, groups, SumShard(), ID_SLICES)
+    natives, virtuals = (sum(each) for each in zip(*sums, strict=True))
+    return ChunkStorageStats(natives, virtuals, sum(inlined))
 
 
 @pytest.mark.parametrize("name", REPOSITORY_NAMES)

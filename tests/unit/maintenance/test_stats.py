@@ -3,6 +3,8 @@
 import asyncio
 
 import pytest
+from hypothesis import given
+from hypothesis.strategies import integers, lists, tuples
 
 from frazil import Repository
 from frazil.format.ids import ChunkId
@@ -59,6 +61,24 @@ def test_what_is_known_does_not_count_again() -> None:
         totals.append(tally.total_bytes())
 
     assert totals == [5, 5]
+
+
+@given(lists(tuples(integers(0, 5), integers(0, 400), integers(0, 2)), max_size=40), integers(0, 9))
+def test_chunks_count_once_also_where_only_some_are_kept_in_memory(
+    chunks: list[tuple[int, int, int]], most_known: int
+) -> None:
+    natives = {NativeRef(ChunkId(bytes(10) + at.to_bytes(2, "big")), 0, at) for _, at, _ in chunks}
+    virtuals = {VirtualRef(f"s3://bucket/{file}", *place) for file, *place in chunks}
+
+    with Tally(most_known, at_once=1) as native, Tally(most_known, at_once=1) as virtual:
+        for _ in range(2):
+            for ref in (*natives, *virtuals):
+                sizes = measure_refs(ChunkTable.of(1, {(0,): ref}))
+                native.add(sizes.native)
+                virtual.add(sizes.virtual)
+        found = native.total_bytes(), virtual.total_bytes()
+
+    assert found == (sum(e.length for e in natives), sum(e.length for e in virtuals))
 
 
 def test_all_that_refs_lead_to_is_measured(repository: Repository) -> None:

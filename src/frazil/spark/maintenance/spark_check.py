@@ -30,7 +30,14 @@ from frazil.maintenance.reachability import ID_SLICES, IdRange, IdSet, find_slic
 from frazil.protocols.assets import Assets
 from frazil.repository.repository import Repository
 from frazil.spark.job import CheckJobReport, Job, SparkSession
-from frazil.spark.maintenance.spark_stats import Columns, TaskPool, count_refs, exchange, weigh
+from frazil.spark.maintenance.spark_stats import (
+    Columns,
+    Send,
+    TaskPool,
+    count_refs,
+    exchange,
+    weigh,
+)
 from frazil.spark.transaction import AnyRepository, find_repository, running
 from frazil.storage.constructors import storage_from_url
 from frazil.virtual.access import Authorize
@@ -45,12 +52,14 @@ class ReadManifests:
     stage: CheckManifests
     num_shards: int
 
-    def __call__(self, group: Sequence[WantedManifest]) -> tuple[ManifestTotals, Columns]:
-        """Return the findings, and the needed chunk objects by id range."""
+    def __call__(self, group: Sequence[WantedManifest], send: Send) -> ManifestTotals:
+        """Return the findings, and send the needed chunk objects to their id ranges."""
         needed = _Needed()
         with ThreadPoolExecutor(self.stage.assets.storage.concurrency) as pool:
             totals = self.stage.check(pool, group, needed.take)
-        return totals, pack_shards(needed.unite(), self.num_shards)
+        for shard, data in pack_shards(needed.unite(), self.num_shards):
+            send(shard, data)
+        return totals
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +100,7 @@ class _Needed:
         return NeededFiles.unite(self._parts)
 
 
-def pack_shards(needed: NeededFiles, num_shards: int) -> Columns:
+def pack_shards(needed: NeededFiles, num_shards: int) -> list[tuple[int, bytes]]:
     """Return the needed chunk objects of each non-empty id range, as bytes."""
     if not len(needed.ids):
         return []

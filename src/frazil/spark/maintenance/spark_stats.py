@@ -4,30 +4,32 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
 from typing import Generic, TypeVar
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from frazil.arguments import verb
 from frazil.format.ids import SnapshotId
 from frazil.format.snapshot import ManifestFileInfo
 from frazil.maintenance.reachability import (
-    ID_SLICES,
-    Ids,
     WalkLimits,
     find_manifests,
     find_reachable,
-    find_slices,
     map_manifests,
     pack,
     split_ids,
     uncached,
 )
-from frazil.maintenance.stats import PLACE_SIZE, SIZES, Sizes, Tally
+from frazil.maintenance.stats import (
+    SIZES,
+    ChunkTally,
+    Sizes,
+    Spool,
+    pack_sizes,
+    split_sizes,
+    sum_distinct,
+)
 from frazil.ops import ChunkStorageStats
 from frazil.protocols.assets import Assets
 from frazil.repository.repository import Repository
@@ -50,10 +52,12 @@ Group = TypeVar("Group")
 Small = TypeVar("Small")
 Result = TypeVar("Result")
 
-Columns = list[tuple[int, bytes]]
-"""Columns with the number of their id range; in the second step with that of their group."""
+Columns = Iterable[tuple[int, bytes]]
+"""Columns with the number of their group."""
+Send = Callable[[int, bytes], object]
+"""Function that sends columns to an id range."""
 
-Find = Callable[[Group], tuple[Small, Columns]]
+Find = Callable[[Group, Send], Small]
 Join = Callable[[int, Columns], Result]
 """Function of an id range's number and its columns in the order of their groups."""
 
@@ -76,12 +80,13 @@ def exchange(
         max_failures = find_max_failures(runner.spark)
         work = _Work(find, groups, join, num_shards, max_failures)
         return _exchange_on_spark(runner, runner.spark, what, work)
-    found = runner.run(what, find, groups)
-    shards: list[Columns] = [[] for _ in range(num_shards)]
-    for number, (_, columns) in enumerate(found):
-        for shard, data in columns:
-            shards[shard].append((number, data))
-    return [small for small, _ in found], [join(*each) for each in enumerate(shards)]
+    with Spool(num_shards) as spool:
+
+        def find_here(number: int) -> Small:
+            return find(groups[number], lambda shard, data: spool.add(shard, number, data))
+
+        found = runner.run(what, find_here, range(len(groups)))
+        return found, [join(shard, spool.read(shard)) for shard in range(num_shards)]
 
 
 def _exchange_on_spark(
@@ -106,12 +111,10 @@ class _Work(Generic[Group, Small, Result]):
     def run_group(self, number: int) -> Iterator[pa.RecordBatch]:
         """Yield the result row of a group, and one row for each of its columns."""
         # The first group sends an empty column to every id range, so that each gets a task.
-        columns: Columns = [(shard, b"") for shard in range(self.num_shards) if number == 0]
+        columns = [(shard, b"") for shard in range(self.num_shards) if number == 0]
 
         def find() -> Small:
-            small, found = self.find(self.groups[number])
-            columns.extend(found)
-            return small
+            return self.find(self.groups[number], lambda *sent: columns.append(sent))
 
         row = run_task(number, find, self.max_failures)
         yield _to_batch([*row.columns, *_own(number % self.num_shards, number, None)])
@@ -121,7 +124,7 @@ class _Work(Generic[Group, Small, Result]):
 
     def run_shard(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the result rows of groups unchanged, and one result row per id range in the batches."""
-        shards: defaultdict[int, Columns] = defaultdict(list)
+        shards: defaultdict[int, list[tuple[int, bytes]]] = defaultdict(list)
         for batch in batches:
             yield batch.filter(pc.is_null(batch.column("columns"))).select(_RESULT_FIELDS.names)
             own = batch.select(_OWN_FIELDS.names).to_pydict()
@@ -139,11 +142,6 @@ def _own(shard: int, group: int, data: bytes | None) -> list[pa.Array]:
 
 def _to_batch(columns: Sequence[pa.Array]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=_FIELDS)
-
-
-_MIX = np.uint64(0x9E3779B97F4A7C15)
-"""Odd multiplier that spreads values over the high bits."""
-_SLICE_BITS = np.uint64(64 - ID_SLICES.bit_length() + 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,55 +164,41 @@ class MeasureManifests:
     limits: WalkLimits
     num_shards: int
 
-    def __call__(self, manifests: Sequence[ManifestFileInfo]) -> tuple[int, Columns]:
-        """Return the bytes of inline chunks, and the sizes of all others by id range, each once."""
-        natives, virtuals, inlined_bytes = list[Sizes](), list[Sizes](), 0
+    def __call__(self, manifests: Sequence[ManifestFileInfo], send: Send) -> int:
+        """Return the bytes of inline chunks, and send the sizes of all others to their id ranges."""
+        natives, virtuals = _Sender(send, self.num_shards), _Sender(send, self.num_shards)
+        inlined_bytes = 0
         for arrays in map_manifests(self.assets, manifests, SIZES, self.limits):
             for sizes in arrays:
-                natives.append(sizes.native)
-                virtuals.append(sizes.virtual)
+                natives.add(sizes.native)
+                virtuals.add(sizes.virtual)
                 inlined_bytes += sizes.inlined_bytes
-        columns = [*self._cut(Sizes.unite(natives)), *self._cut(Sizes.unite(virtuals))]
-        return inlined_bytes, columns
-
-    def _cut(self, sizes: Sizes) -> Columns:
-        if not len(sizes.ids):
-            return []
-        shards = spread(sizes.ids) // (ID_SLICES // self.num_shards)
-        order = np.argsort(shards, kind="stable")
-        ids, lengths = sizes.ids[order], sizes.lengths[order]
-        edges = np.searchsorted(shards[order], np.arange(self.num_shards + 1)).tolist()
-        return [
-            (shard, pack_sizes(Sizes(ids[begin:end], lengths[begin:end])))
-            for shard, (begin, end) in enumerate(pairwise(edges))
-            if end > begin
-        ]
+        natives.flush()
+        virtuals.flush()
+        return inlined_bytes
 
 
-def spread(ids: Ids) -> NDArray[np.uint8]:
-    """Return a hash slice for each chunk, evenly distributed.
+class _Sender:
+    """Sends sizes to their id ranges, many at a time."""
 
-    Ids of native chunks are random already. Many virtual chunks may be in one source file, so that
-    their keys have a common prefix.
-    """
-    if ids.dtype.itemsize != PLACE_SIZE:
-        return find_slices(ids)
-    words = np.ascontiguousarray(ids).view("<u8").reshape(len(ids), -1)
-    slices: NDArray[np.uint8] = ((words[:, 0] + words[:, 2] * _MIX) >> _SLICE_BITS).astype(np.uint8)
-    return slices
+    def __init__(self, send: Send, num_shards: int) -> None:
+        self._send, self._num_shards = send, num_shards
+        self._waiting: list[Sizes] = []
+        self._count = 0
+
+    def add(self, sizes: Sizes) -> None:
+        self._waiting.append(sizes)
+        self._count += len(sizes.ids)
+        if self._count >= _SENT_AT_ONCE:
+            self.flush()
+
+    def flush(self) -> None:
+        for shard, part in split_sizes(Sizes.unite(self._waiting), self._num_shards):
+            self._send(shard, pack_sizes(part))
+        self._waiting, self._count = [], 0
 
 
-def pack_sizes(sizes: Sizes) -> bytes:
-    """Encode sizes as bytes; the first byte is the width of the ids."""
-    width = sizes.ids.dtype.itemsize
-    return bytes([width]) + sizes.lengths.astype("<u8").tobytes() + sizes.ids.tobytes()
-
-
-def unpack(data: bytes) -> Sizes:
-    """Decode sizes from bytes."""
-    width, count = data[0], (len(data) - 1) // (8 + data[0])
-    lengths = np.frombuffer(data, "<u8", count, 1)
-    return Sizes(np.frombuffer(data, f"S{width}", count, 1 + 8 * count), lengths)
+_SENT_AT_ONCE = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,11 +207,7 @@ class SumShard:
 
     def __call__(self, _: int, columns: Columns) -> tuple[int, int]:
         """Return the bytes of native chunks and of virtual chunks."""
-        natives, virtuals = Tally(), Tally()
-        for _group, data in columns:
-            sizes = unpack(data)
-            (virtuals if sizes.ids.dtype.itemsize == PLACE_SIZE else natives).add(sizes)
-        return natives.total_bytes(), virtuals.total_bytes()
+        return sum_distinct(data for _, data in columns)
 
 
 T = TypeVar("T")
@@ -324,6 +304,10 @@ def measure(repository: Repository, pool: TaskPool) -> ChunkStorageStats:
     manifests = list({info.id: info for infos in found for info in infos}.values())
     parts = pool.group(manifests, list(map(weigh, manifests)))
     runner = pool.choose_runner(parts)
+    if runner.spark is None:
+        with ChunkTally() as tally:
+            runner.run("measuring", lambda part: tally.add(assets, part, limits), parts)
+            return tally.total()
     shards = pool.count_shards(runner, sum(map(count_refs, manifests)))
     inlined, sums = exchange(
         runner, "measuring", MeasureManifests(assets, limits, shards), parts, SumShard(), shards
