@@ -43,7 +43,10 @@ COLUMNS = (
 )  # fmt: skip
 TASK_COLUMNS = ("references", "way", "seconds", "driver MB", "Java MB")
 LEDGER_COLUMNS = ("known files", "new files", "seconds", "CPU seconds", "driver MB")
-BESIDE_COLUMNS = ("references", "seconds", "driver MB", "written", "p99 ms quiet", "p99 ms beside")
+BESIDE_COLUMNS = (
+    "references", "seconds", "driver MB", "written", "rebases", "p50 ms quiet", "p50 ms beside",
+    "p99 ms quiet", "p99 ms beside",
+)  # fmt: skip
 FORECAST_COLUMNS = (
     "files", "references", "seconds", "µs a reference", "driver MB", "worker MB", "Java MB", "CPU s",
 )  # fmt: skip
@@ -206,12 +209,17 @@ def measure_beside(count: int) -> list[str]:
             sys.executable, WORKLOADS, workload="ingest_beside", folder=folder, count=count
         )
         noticed = [each.result() for each in beside]
-    latencies = (max(each["p99_ms"] for each in some) for some in (quiet, noticed))
+    latencies = (
+        max(each[name] for each in some)
+        for name in ("p50_ms", "p99_ms")
+        for some in (quiet, noticed)
+    )
     return [
         f"{(count - 1) * REFERENCES_A_FILE:,}",
         f"{figures['seconds']:.1f}",
         f"{figures['driver_bytes'] / 1e6:.0f}",
         f"{figures['amplification']:.2f} ×",
+        f"{figures['rebases']:.0f}",
         *(f"{each:.0f}" for each in latencies),
     ]
 

@@ -24,6 +24,7 @@ from frazil.spark.ingestion.discovery import discover, list_files
 from frazil.spark.ingestion.ledger import Entry, read_ledger, write_ledger
 from frazil.spark.runtime import Runner
 from frazil.spark.transaction import committing, write_regions
+from frazil.storage.wrappers import NO_FAULT, ForwardingStorage, Injection, Request
 from frazil.virtual.source_formats import SourceStores
 
 STEPS, CHUNKS_A_STEP = 5, 100
@@ -291,7 +292,8 @@ def prepare_beside(folder: str, count: int) -> Figures:
 
 def write_beside(folder: str, number: int, seconds: float) -> Figures:
     """Commit once a second: a chunk of an own array, or one more step of the ingest's array."""
-    repository = frazil.Repository.open(_storage_beside(folder))
+    storage = _Recording(_storage_beside(folder), Path(folder, f"writer-{number}"))
+    repository = frazil.Repository.open(storage)
     latencies: list[float] = []
     end = time.monotonic() + seconds
     while time.monotonic() < end and not Path(folder, "done").exists():
@@ -309,6 +311,21 @@ def write_beside(folder: str, number: int, seconds: float) -> Figures:
         "p50_ms": float(np.percentile(latencies, 50)) * 1e3,
         "p99_ms": float(np.percentile(latencies, 99)) * 1e3,
     }
+
+
+class _Recording(ForwardingStorage):
+    """Notes the keys of the manifests that are written through it in a file."""
+
+    def __init__(self, inner: frazil.Storage, file: Path) -> None:
+        super().__init__(inner)
+        self._file = file
+
+    def _begin(self, request: Request) -> Injection:
+        keys = [each for each in request.keys if each.startswith("manifests/")]
+        if request.verb.is_write and keys:
+            with self._file.open("a") as file:
+                file.writelines(f"{key}\n" for key in keys)
+        return NO_FAULT
 
 
 def _append_step(session: frazil.Session) -> None:
@@ -339,11 +356,18 @@ def ingest_beside(folder: str, count: int) -> Figures:
     parts = report.metrics["references"]
     assert parts == len(archive) * REFERENCES_A_FILE
     used = _used_manifests(repository)
-    manifests = {key: size for key, size in sizes.items() if key.startswith("manifests/")}
-    # The writers' manifests are small; those of the ingest are not.
-    large = {key: size for key, size in manifests.items() if size > 10_000}
-    needed = sum(size for key, size in large.items() if key.removeprefix("manifests/") in used)
-    return {"seconds": seconds, "amplification": sum(large.values()) / needed, **measure_memory()}
+    theirs = {key for each in Path(folder).glob("writer-*") for key in each.read_text().split()}
+    manifests = {
+        key: size for key, size in sizes.items()
+        if key.startswith("manifests/") and key not in theirs
+    }  # fmt: skip
+    needed = sum(size for key, size in manifests.items() if key.removeprefix("manifests/") in used)
+    conflicts = repository.lookup_snapshot(report.snapshot_id).metadata["__icechunk"]
+    assert isinstance(conflicts, dict)
+    return {
+        "seconds": seconds, "amplification": sum(manifests.values()) / needed,
+        "rebases": float(conflicts["rebase_attempts"]), **measure_memory(),
+    }  # fmt: skip
 
 
 def _sizes(repository: frazil.Repository) -> dict[str, int]:
@@ -364,8 +388,6 @@ WORKLOADS: dict[str, Callable[..., Figures]] = {
     "read_forecasts": read_forecasts, "keep_forecasts": keep_forecasts,
     "make_files": make_files, "ingest": ingest, "set_references": set_references,
     "make_ledger": make_ledger, "ingest_known": ingest_known,
-
-
     "prepare_beside": prepare_beside, "write_beside": write_beside, "ingest_beside": ingest_beside,
 }  # fmt: skip
 

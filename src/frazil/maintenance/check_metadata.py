@@ -321,10 +321,8 @@ def check_log_file(
 ) -> tuple[Problem, ...]:
     """Check a transaction log of a repository in a dialect; raises FormatError if it is damaged."""
     decoded = decode_transaction_log(data, id)
-    problems = [
-        *check_header(decoded.header, key, dialect),
-        *_check_contents(decoded, id, key, is_first=is_first),
-    ]
+    problems = list(check_header(decoded.header, key, dialect))
+    problems += _check_contents(decoded, id, key, is_first=is_first)
     written_in = decoded.dialect
     del decoded  # it may have millions of chunks
     return (*problems, *_check_log_order(data, written_in, key))

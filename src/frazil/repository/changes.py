@@ -107,6 +107,9 @@ class PrewrittenManifest:
 
     def without(self, unwanted: Coordinates) -> Self:
         """Return a copy that ignores its writer's edits of some chunks."""
+        unwanted = unwanted[coords_.rows_inside(unwanted, self.reach)]
+        if not len(unwanted):
+            return self
         kept, gone = (coords_.without(e, unwanted) for e in (self.written(), self.deleted))
         if len(kept) == self.count and len(gone) == len(self.deleted):
             return self
@@ -240,18 +243,28 @@ class ChunkEdits:
 
     def adopt(self, *prewritten: PrewrittenManifest) -> None:
         """Add manifests that workers wrote; no two of them may edit the same chunk."""
-        touching = [manifest.coordinates() for manifest in prewritten if self._may_touch(manifest)]
+        touching = self._find_touching(prewritten)
         if touching:
-            self.forget(coords_.unite(touching))
+            self.forget(coords_.unite([manifest.coordinates() for manifest in touching]))
         with self._lock:
             self.has_many = True
             self._prewritten = (*self._prewritten, *prewritten)
 
-    def _may_touch(self, manifest: PrewrittenManifest) -> bool:
+    def _find_touching(self, new: Sequence[PrewrittenManifest]) -> list[PrewrittenManifest]:
+        """Return the manifests that may edit a chunk that was edited before."""
         written, deleted = self.columns()
-        if len(written) or len(deleted):
-            return True
-        return any(coords_.meet(each.reach, manifest.reach) for each in self._prewritten)
+        columns = [rows for rows in (written.coordinates, deleted) if len(rows)]
+        former = np.array([each.reach for each in self._prewritten], np.int64)
+        former = former.reshape(len(self._prewritten), self._axes, 2)
+        found = []
+        for each in new:
+            starts, stops = np.array(each.reach, np.int64).reshape(self._axes, 2).T
+            meets = (former[:, :, 0] < stops) & (starts < former[:, :, 1])
+            if np.any(np.all(meets, axis=1)) or any(
+                np.any(coords_.rows_inside(rows, each.reach)) for rows in columns
+            ):
+                found.append(each)
+        return found
 
     def apply(self, newer: "ChunkEdits") -> None:
         """Apply newer edits of the same array."""

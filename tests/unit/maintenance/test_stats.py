@@ -68,11 +68,12 @@ def test_chunks_count_once_also_where_only_some_are_kept_in_memory(
     chunks: list[tuple[int, int, int]], most_known: int
 ) -> None:
     natives = {NativeRef(ChunkId(bytes(10) + at.to_bytes(2, "big")), 0, at) for _, at, _ in chunks}
-    virtuals = {VirtualRef(f"s3://bucket/{file}", *place) for file, *place in chunks}
+    virtuals = {VirtualRef(f"s3://bucket/{file}", at, size) for file, at, size in chunks}
 
     with Tally(most_known, at_once=1) as native, Tally(most_known, at_once=1) as virtual:
         for _ in range(2):
-            for ref in (*natives, *virtuals):
+            refs: list[ChunkRef] = [*natives, *virtuals]
+            for ref in refs:
                 sizes = measure_refs(ChunkTable.of(1, {(0,): ref}))
                 native.add(sizes.native)
                 virtual.add(sizes.virtual)

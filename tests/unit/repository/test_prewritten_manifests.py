@@ -1,11 +1,13 @@
 """Manifests that workers wrote: used as they are where the base is theirs, and merged elsewhere."""
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from frazil.errors import RebaseFailedError
+from frazil.format import coordinates
 from frazil.format.coordinates import Coordinates, Extents, grid_of
 from frazil.format.header import Dialect
 from frazil.format.manifest import ChunkRef, ChunkTable, InlineRef, VirtualRef
@@ -315,3 +317,29 @@ def test_a_commit_too_large_for_one_log_becomes_several_that_are_published_toget
     places = [log.updated_chunks[node_of(state).id].ravel().tolist() for log in logs[:2]]
     assert places == [[0, 1, 2, 3], [4, 5, 6, 7]]
     assert [len(log.new_arrays) for log in logs] == [1, 0, 0][:parts]
+
+
+def test_many_manifests_are_adopted_over_other_edits_without_comparing_them_in_pairs(
+    context: RepositoryContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = open_session(context)
+    some = write(state, FIRST, 0, 1)
+    boxes = [((4 * number, 4 * number + 2),) for number in range(1, 201)]
+    many = [replace(some, box=each, extents=each, changed=None) for each in boxes]
+    edits = state.changes.edit_chunks(node_of(state))
+    edits.delete_many(rows(1, 4, 5))
+    without, compared = coordinates.without, 0
+
+    def count(*compared_rows: Coordinates) -> Coordinates:
+        nonlocal compared
+        compared += 1
+        return without(*compared_rows)
+
+    monkeypatch.setattr(coordinates, "without", count)
+
+    for each in many:
+        edits.adopt(each)
+
+    assert compared < 10
+    assert edits.columns()[1].tolist() == [[1]]
+    assert edits.prewritten == tuple(many)

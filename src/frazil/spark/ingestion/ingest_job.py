@@ -572,8 +572,8 @@ def _open_again(configured: Repository, session: Session) -> Session:
     return Session(SessionState(context, state.view.snapshot, mode=state.mode, branch=state.branch))
 
 
-_TRIES = 5
-"""Maximum attempts after concurrent commits."""
+_TRIES = 20
+"""Maximum attempts after concurrent commits; manifests stay if the files keep their places."""
 _ROUNDS = 10
 """Maximum attempts after leaving files out."""
 

@@ -412,9 +412,12 @@ def adopt(
                 counts = [each.num_chunks for each in array.shape]
                 box = _chunk_box(found, variable, counts, source)
                 state.changes.edit_chunks(node).delete_many(grid_of(box))
+    manifests: dict[str, list[PrewrittenManifest]] = {}
     for each in placed:
-        node, _ = state.view.get_array(paths[each.variable])
-        state.changes.edit_chunks(node).adopt(each.manifest)
+        manifests.setdefault(each.variable, []).append(each.manifest)
+    for name, own in manifests.items():
+        node, _ = state.view.get_array(paths[name])
+        state.changes.edit_chunks(node).adopt(*own)
 
 
 def plan_rules(found: IngestPlan, group: str, configured: SplitSizes | None) -> SplitSizes:
