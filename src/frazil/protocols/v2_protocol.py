@@ -22,7 +22,7 @@ from frazil.errors import (
 )
 from frazil.format.files import decode_log_page, decode_repo_info, record_repo_info
 from frazil.format.ids import FIRST_SNAPSHOT_ID, SnapshotId, encode_base32
-from frazil.format.metadata import JsonValue, Metadata, Nanoseconds, Value
+from frazil.format.metadata import Encoding, JsonValue, Metadata, Nanoseconds, Value
 from frazil.format.repo_info import (
     LogPage,
     RepoInfo,
@@ -60,6 +60,9 @@ T = TypeVar("T")
 
 BACKUPS = "overwritten"
 """Folder of the backups of `repo`."""
+
+_IS_ROOT = Value.encoded(Encoding.FLEXBUFFERS, b"is_root\0\1\t\1\1\1\1h\2$\1")
+"""`{"is_root": True}`: to create a repository, the FlexBuffers library needn't be loaded."""
 
 _LAST_MILLISECOND = 32_503_680_000_000
 """The year 3000, in Unix milliseconds. Backup names count down from it to list the newest first."""
@@ -540,7 +543,7 @@ def create_v2(
         None,
         read_clock(),
         "Repository initialized",
-        Metadata({"__icechunk": {"is_root": True}}),
+        Metadata({"__icechunk": _IS_ROOT}),
     )
     log = assets.encode_transaction_log(TransactionLog(first.id))
     assets.storage.put_many([assets.encode_snapshot(first), *log])

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import field
 from operator import attrgetter, floordiv, itemgetter, lt
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -36,11 +37,10 @@ from frazil.format.snapshot import (
     TransactionLog,
     with_manifests,
 )
-from frazil.lazy import dataclass
+from frazil.lazy import dataclass, lazy_modules
 from frazil.ops import SessionMode
 from frazil.protocols.assets import Assets, Object, new_manifest_id, new_snapshot_id
 from frazil.protocols.protocol import read_clock, time_after
-from frazil.protocols.v1_protocol import continue_history, snapshot_parent_id
 from frazil.repository.changes import (
     ChunkEdits,
     PrewrittenManifest,
@@ -52,6 +52,11 @@ from frazil.repository.changes import (
 from frazil.repository.context import SessionState
 from frazil.repository.view import View, manifests_of
 from frazil.repository.zarr_keys import Coordinate, SplitGrid, SplitRegion, SplitRule, plan_split
+
+if TYPE_CHECKING:
+    from frazil.protocols import v1_protocol
+else:
+    (v1_protocol,) = lazy_modules("frazil.protocols.v1_protocol")  # for older generations
 
 _MOST_PENDING_BYTES = 64 << 20
 """Size of encoded manifests from which they are written before the others are encoded."""
@@ -538,13 +543,17 @@ def build_snapshot(
     nodes = _nodes_after(view, manifests)
     return Snapshot(
         id=id,
-        parent_id=snapshot_parent_id(parent, dialect),
+        parent_id=parent.id if dialect.names_parents else None,
         flushed_at=time_after(parent.flushed_at, read_clock()),
         message=text.message,
         metadata=Metadata(text.metadata) if text.metadata else NO_METADATA,
         nodes=nodes,
         manifest_files=_manifest_files(nodes, manifests, parent),
-        history=continue_history(view.assets, parent.id, started_at),
+        history=(
+            v1_protocol.continue_history(view.assets, parent.id, started_at)
+            if dialect.records_history
+            else None
+        ),
     )
 
 

@@ -57,3 +57,22 @@ def test_the_version_needs_no_command() -> None:
         "frazil.lazy",
     }
     assert "click" not in done.stderr.split()
+
+
+def test_a_first_commit_loads_nothing_of_older_generations() -> None:
+    program = """
+import gc, sys, zarr
+import frazil
+session = frazil.Repository.create(frazil.in_memory_storage()).writable_session("main")
+zarr.create_group(session.store)
+session.commit("group")
+assert gc.isenabled(), "loading stops collections of garbage only for a moment"
+assert gc.get_freeze_count() == 0
+print(*sys.modules)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+
+    unused = {"flatbuffers", "frazil.protocols.v1_protocol", "frazil.format.text_files"}
+    assert unused.isdisjoint(done.stdout.split())
