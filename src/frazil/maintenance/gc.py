@@ -2,16 +2,18 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from itertools import chain, compress
-from typing import Protocol
+from itertools import chain, compress, islice
+from threading import Event
+from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from frazil.async_names import run_both
 from frazil.errors import (
     ConflictError,
     IncompleteResponseError,
@@ -23,7 +25,7 @@ from frazil.format.ids import SnapshotId
 from frazil.format.manifest import Manifest
 from frazil.format.repo_info import GCRan, RepoInfo
 from frazil.maintenance.expire import reachable_snapshots, release
-from frazil.maintenance.leases import delete_expired, list_leases, spare
+from frazil.maintenance.leases import LeaseInfo, delete_expired, list_leases, spare
 from frazil.maintenance.reachability import (
     IdRange,
     Ids,
@@ -405,8 +407,24 @@ class Collector(Protocol):
     def delete(self, kind: str, garbage: Iterable[ObjectInfo]) -> Deleted:
         """Delete objects, or count them in a dry run."""
 
+    def look_ahead(self, pool: Executor) -> Callable[[], None]:
+        """Begin to list chunks in the background; return what to call when everything is marked."""
+
     def delete_chunks(self) -> Deleted:
         """Delete the native chunks that are not marked, or count them in a dry run."""
+
+
+class _MarksToCome(IdSet):
+    """Ids that are still being marked: which it contains is told when all are."""
+
+    def __init__(self, marked: IdSet) -> None:
+        super().__init__()
+        self._marked = marked
+        self.are_complete = Event()
+
+    def contains(self, column: Ids) -> NDArray[np.bool_]:
+        self.are_complete.wait()
+        return self._marked.contains(column)
 
 
 MakeCollector = Callable[[Assets, CollectionOptions], Collector]
@@ -419,6 +437,7 @@ class LocalCollector:
         self._assets = assets
         self._options = options
         self._marks = Marks(IdSet(), IdSet())
+        self._garbage: Iterable[ObjectInfo] | None = None
 
     @property
     def manifests(self) -> IdSet:
@@ -437,17 +456,32 @@ class LocalCollector:
             return count_objects(garbage)
         return delete_objects(self._assets.storage, garbage, self._options.sweep, kind)
 
+    def look_ahead(self, pool: Executor) -> Callable[[], None]:
+        """Begin to list chunks in the background; return what to call when everything is marked."""
+        marks = _MarksToCome(self._marks.chunks)
+        garbage = self._list_chunks(marks)
+        first = pool.submit(list, islice(garbage, 1))
+        self._garbage = chain.from_iterable(each() for each in (first.result, lambda: garbage))
+        return marks.are_complete.set
+
     def delete_chunks(self) -> Deleted:
         """Delete the native chunks that are not marked, or count them in a dry run."""
+        garbage = self._garbage
+        return self.delete(
+            "chunks", self._list_chunks(self._marks.chunks) if garbage is None else garbage
+        )
+
+    def _list_chunks(self, kept: IdSet) -> Iterator[ObjectInfo]:
         storage, cutoff = self._assets.storage, self._options.cutoff
         folder = chunk_folder(self._assets)
         listings = self._options.sweep.max_concurrent_listings
-        garbage = list_garbage(storage, folder, self._marks.chunks, cutoff, listings=listings)
-        return self.delete("chunks", garbage)
+        return list_garbage(storage, folder, kept, cutoff, listings=listings)
 
 
 _MOST_ATTEMPTS = 100
 
+One = TypeVar("One")
+Two = TypeVar("Two")
 Files = Mapping[SnapshotId, ObjectInfo]
 """Files of snapshots."""
 
@@ -510,29 +544,51 @@ def collect_garbage(
     StorageError
         Of kind `gc-deletes-failing`, after too many consecutive failed deletes.
     """
-    protocol.refuse_unless_writable()
     storage, now = protocol.assets.storage, datetime.now(UTC)
-    leases = list_leases(storage)
-    summary = _collect(
-        protocol, replace(options, cutoff=spare(options.cutoff, leases, now)), make_collector
+    list_old = partial(_list_old_snapshots, protocol.assets, options)
+    list_both = partial(_do_both, storage, partial(list_leases, storage), list_old)
+    _, (leases, old) = _do_both(storage, protocol.refuse_unless_writable, list_both)
+    cutoff = spare(options.cutoff, leases, now)
+    old = {id: info for id, info in old.items() if is_older(info.created_at, cutoff)}
+    summary, _ = _do_both(
+        storage,
+        partial(_collect, protocol, replace(options, cutoff=cutoff), make_collector, old),
+        partial(_delete_leases, storage, leases, now, options),
     )
-    if not options.is_dry_run:
-        delete_expired(storage, leases, now)
     return summary
 
 
+def _do_both(storage: Storage, one: Callable[[], One], other: Callable[[], Two]) -> tuple[One, Two]:
+    """Call two functions, concurrently if their requests have a latency."""
+    return (one(), other()) if storage.is_local else run_both(one, other)
+
+
+def _delete_leases(
+    storage: Storage, leases: Sequence[LeaseInfo], now: datetime, options: CollectionOptions
+) -> None:
+    if not options.is_dry_run:
+        delete_expired(storage, leases, now)
+
+
 def _collect(
-    protocol: CommitProtocol, options: CollectionOptions, make_collector: MakeCollector
+    protocol: CommitProtocol, options: CollectionOptions, make_collector: MakeCollector, old: Files
 ) -> GCSummary:
+    # Only in V2 is everything marked before the first file is deleted.
+    is_ahead = protocol.has_repo_info and not protocol.assets.storage.is_local
     for _ in range(_MOST_ATTEMPTS):
-        old = _list_old_snapshots(protocol.assets, options)
         collector = make_collector(protocol.assets, options)
-        try:
-            retained = _retain(protocol, old, collector, options)
-        except HistoryMovedError:
-            continue
-        protocol.assets.drop_snapshots(old.keys() - retained.snapshots)
-        return _sweep(protocol, old, retained, options)
+        with ThreadPoolExecutor(1) as pool:
+            end = collector.look_ahead(pool) if is_ahead else None
+            try:
+                retained = _retain(protocol, old, collector, options)
+            except HistoryMovedError:
+                old = _list_old_snapshots(protocol.assets, options)
+                continue
+            finally:
+                if end is not None:
+                    end()
+            protocol.assets.drop_snapshots(old.keys() - retained.snapshots)
+            return _sweep(protocol, old, retained, options)
     raise ConflictError(
         message=f"others committed onto snapshots to delete {_MOST_ATTEMPTS} times in a row: try again",
         kind="update-attempts-exhausted",

@@ -23,13 +23,23 @@ from tests.unit.maintenance.repositories import (
 JUNK = "not an id"
 
 
-@pytest.fixture
-def garbage(repository: Repository) -> Repository:
+class Distant(ForwardingStorage):
+    """A storage that is listed and read concurrently, as over a network."""
+
+    @property
+    def is_local(self) -> bool:
+        return False
+
+
+@pytest.fixture(params=["local", "distant"])
+def garbage(repository: Repository, request: pytest.FixtureRequest) -> Repository:
     """A repository with a snapshot, a log, a manifest and four chunks that nothing leads to."""
     kept = write(repository, 1)
     write(repository, 2)
     repository.reset_branch("main", kept)
-    return repository
+    if request.param == "local":
+        return repository
+    return Repository.open(Distant(repository.storage))
 
 
 class Interrupted(ForwardingStorage):

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import TypeVar
 
 import numpy as np
@@ -164,6 +165,13 @@ def list_ancestry(distant: DistantStorage) -> list[int]:
     return found
 
 
+def collect_garbage(distant: DistantStorage) -> list[int]:
+    repository = Repository.open(distant)
+    with distant.counting() as found:
+        repository.garbage_collect(datetime.now(UTC))
+    return found
+
+
 VERBS: dict[str, Callable[[DistantStorage], list[int]]] = {
     "open, session, first chunk": read_first_chunk,
     "open, writable session": open_to_write,
@@ -173,6 +181,7 @@ VERBS: dict[str, Callable[[DistantStorage], list[int]]] = {
     "create a tag": create_tag,
     "create a branch": create_branch,
     "list ancestry": list_ancestry,
+    "collect garbage": collect_garbage,
 }
 
 

@@ -1,6 +1,7 @@
 """Collect garbage on a cluster: the rules of `maintenance.gc`, run by tasks."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -250,6 +251,10 @@ class TaskCollector:
         """Delete these objects on the driver; they are few."""
         data = review(self.reviews, f"{kind}.parquet", kind, garbage, self._why())
         return self._take(kind, [sweep_reviewed(self.assets, data, self._limits(1), kind)])
+
+    def look_ahead(self, pool: Executor) -> Callable[[], None]:  # noqa: ARG002
+        """Do nothing: tasks list the chunks that they delete."""
+        return lambda: None
 
     def delete_chunks(self) -> Deleted:
         """Delete the unmarked native chunks, one task per id range."""
