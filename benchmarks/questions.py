@@ -6,15 +6,21 @@
   *polygons* the mean of each of 60 polygons at each time, *points* the values at 100,000 points.
 - Xarray, with Dask, and xarray-sql start from the same chunks; DuckDB and Spark from the same cells as
   Parquet. Ways whose package is not installed are left out. Sessions and workers are started before.
+- A way that fails, or takes longer than `--seconds` in its process, is shown with the reason. All
+  answers are compared.
 """
 
 import argparse
 import importlib.util
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-from benchmarks.support.measuring import Figures, kept_folder, medians, print_table, run_child
+import numpy as np
+
+from benchmarks.support.measuring import kept_folder, medians, print_table, run_child
 
 WORKLOADS = "benchmarks.support.question_workloads"
 COLUMNS = ("question", "how", "s", "of Frazil's")
@@ -35,27 +41,56 @@ _PACKAGES = {"xarray-sql": "xarray_sql", "DuckDB, Parquet": "duckdb"}
 _HEIGHT, _WIDTH, _CHUNK_STEPS = 512, 512, 8
 
 
-def measure(steps: int, rounds: int, questions: list[str], kept: str | None) -> Iterator[list[str]]:
+def measure(
+    steps: int, rounds: int, questions: list[str], seconds: float, kept: str | None
+) -> Iterator[list[str]]:
     """Yield the rows of the table."""
     with kept_folder(kept) as folder:
         if not Path(folder, "parquet", "_SUCCESS").exists():
             size = {"steps": steps, "height": _HEIGHT, "width": _WIDTH, "chunk_steps": _CHUNK_STEPS}
             run_child(sys.executable, WORKLOADS, workload="make", folder=folder, **size)
         for question in questions:
-            found: dict[str, list[Figures]] = {}
+            found: dict[str, list[Any]] = {}
             for _ in range(rounds):
                 for title in QUESTIONS[question]:
                     package = _PACKAGES.get(title)
                     if package is None or importlib.util.find_spec(package) is not None:
-                        how = {"workload": WAYS[title], "folder": folder, "question": question}
                         found.setdefault(title, []).append(
-                            run_child(sys.executable, WORKLOADS, **how)
+                            _ask(folder, WAYS[title], question, seconds)
                         )
-            sums = {title: round(each[0]["total"], 1) for title, each in found.items()}
-            assert max(sums.values()) - min(sums.values()) <= 1, f"the values differ: {sums}"
-            seconds = {title: medians(each)["seconds"] for title, each in found.items()}
-            for title, each in seconds.items():
-                yield [question, title, f"{each:.2f}", f"{each / seconds['frazil.spark']:.2f} ×"]
+            yield from _compare(question, found)
+
+
+def _ask(folder: str, way: str, question: str, seconds: float) -> Any:
+    """Return the figures of a way, or the reason why there are none."""
+    how = {"workload": way, "folder": folder, "question": question}
+    try:
+        return run_child(sys.executable, WORKLOADS, timeout=seconds, **how)
+    except subprocess.TimeoutExpired:
+        return f"over {seconds:.0f}"
+    except subprocess.CalledProcessError:
+        return "failed"
+
+
+def _compare(question: str, found: dict[str, list[Any]]) -> Iterator[list[str]]:
+    """Yield the rows of a question, whose answers must be equal."""
+    done = {
+        title: each for title, each in found.items() if not any(isinstance(e, str) for e in each)
+    }
+    answers = {title: each[0].pop("answer") for title, each in done.items()}
+    first, *_ = answers.values()
+    for title, answer in answers.items():
+        np.testing.assert_allclose(answer, first, rtol=1e-6, err_msg=f"{question}: {title}")
+    seconds = {
+        title: medians([{"seconds": e["seconds"]} for e in each])["seconds"]
+        for title, each in done.items()
+    }
+    for title, each in found.items():
+        if title in seconds:
+            ratio = f"{seconds[title] / seconds['frazil.spark']:.2f} ×"
+            yield [question, title, f"{seconds[title]:.2f}", ratio]
+        else:
+            yield [question, title, next(e for e in each if isinstance(e, str)), ""]
 
 
 def main() -> None:
@@ -63,13 +98,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=1024, help="of 1 MiB each")
+    parser.add_argument("--seconds", type=float, default=60, help="of each process, start included")
     parser.add_argument("--folder", help="of the array, which is made unless it is there, and kept")
     parser.add_argument("--only", nargs="+", choices=list(QUESTIONS), default=list(QUESTIONS))
     options = parser.parse_args()
     print_table(
         "Questions",
         COLUMNS,
-        list(measure(options.steps, options.rounds, options.only, options.folder)),
+        list(measure(options.steps, options.rounds, options.only, options.seconds, options.folder)),
     )
 
 

@@ -30,7 +30,9 @@ def find_official_python() -> str:
     return str(environment / "bin" / "python")
 
 
-def run_child(python: str, module: str, **arguments: object) -> Figures:
+def run_child(
+    python: str, module: str, *, timeout: float | None = None, **arguments: object
+) -> Figures:
     """Run a module of this package in a fresh process; it prints its figures as JSON, last."""
     done = subprocess.run(
         [python, "-m", module, json.dumps(arguments)],
@@ -45,6 +47,7 @@ def run_child(python: str, module: str, **arguments: object) -> Figures:
         stdout=subprocess.PIPE,
         text=True,
         check=True,
+        timeout=timeout,
     )
     figures: Figures = json.loads(done.stdout.splitlines()[-1])
     return figures

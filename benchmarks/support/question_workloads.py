@@ -11,16 +11,16 @@ import xarray as xr
 
 import frazil
 import frazil.spark
-from benchmarks.support.measuring import Figures, answer
-from benchmarks.support.sql_workloads import make, start_session
+from benchmarks.support.measuring import answer
+from benchmarks.support.sql_workloads import make, start_session, start_workers
 
 QUERIES = {
     "climatology": "SELECT month(time) AS label, avg(t) AS mean FROM {cells} GROUP BY month(time)",
     "zonal_mean": "SELECT lat AS label, avg(t) AS mean FROM {cells} GROUP BY lat",
     "points": "SELECT sum(t) AS mean FROM {cells} c JOIN points p USING (time, lat, lon)",
     "polygons": (
-        "SELECT sum(mean) AS mean FROM (SELECT zone, time, avg(t) AS mean "
-        "FROM {cells} c JOIN inside USING (lat, lon) GROUP BY zone, time)"
+        "SELECT zone, sum(mean) AS mean FROM (SELECT zone, time, avg(t) AS mean "
+        "FROM {cells} c JOIN inside USING (lat, lon) GROUP BY zone, time) GROUP BY zone"
     ),
 }
 POINTS, ZONES = 100_000, 60
@@ -59,10 +59,10 @@ def find_inside(dataset: xr.Dataset) -> pd.DataFrame:
     return pd.concat(found)
 
 
-def ask_frazil(folder: str, question: str) -> Figures:
+def ask_frazil(folder: str, question: str) -> dict[str, Any]:
     """Ask `frazil.spark`: SQL, points and zonal."""
     spark, url = start_session(), f"{folder}/repo"
-    frazil.spark.sql(url, "SELECT count(*) FROM t WHERE time < '2000-01-02'", spark=spark).collect()
+    start_workers(url, spark)
     if question == "points":
         points = make_points(open_dataset(folder))
         return timed(
@@ -75,15 +75,17 @@ def ask_frazil(folder: str, question: str) -> Figures:
         return timed(
             lambda: (
                 frazil.spark.zonal(url, zones, "t", how="center", spark=spark)
+                .groupBy("zone")
                 .agg({"t_mean": "sum"})
-                .collect()[0][0]
+                .toArrow()
+                .column(1)
             )
         )
     query = QUERIES[question].format(cells="t")
     return timed(lambda: frazil.spark.sql(url, query, spark=spark).toArrow()["mean"])
 
 
-def ask_xarray(folder: str, question: str) -> Figures:
+def ask_xarray(folder: str, question: str) -> dict[str, Any]:
     """Ask Xarray, whose chunks Dask computes in threads."""
     dataset = open_dataset(folder)
     if question == "points":
@@ -100,13 +102,13 @@ def ask_xarray(folder: str, question: str) -> Figures:
         weights = xr.DataArray(
             masks / masks.sum((1, 2))[:, None, None], dims=("zone", "lat", "lon")
         )
-        return timed(lambda: xr.dot(dataset.t, weights, dim=["lat", "lon"]).sum(dtype="f8"))
+        return timed(lambda: xr.dot(dataset.t, weights, dim=["lat", "lon"]).sum("time", dtype="f8"))
     if question == "climatology":
         return timed(lambda: dataset.t.groupby("time.month").mean(dtype="f8", dim=...).to_numpy())
     return timed(lambda: dataset.t.mean(["time", "lon"], dtype="f8").to_numpy())
 
 
-def ask_xarray_sql(folder: str, question: str) -> Figures:
+def ask_xarray_sql(folder: str, question: str) -> dict[str, Any]:
     """Ask xarray-sql, which asks DataFusion."""
     import xarray_sql  # noqa: PLC0415 (may not be installed)
 
@@ -118,7 +120,7 @@ def ask_xarray_sql(folder: str, question: str) -> Figures:
     return timed(lambda: context.sql(query).to_pandas()["mean"])
 
 
-def ask_duckdb(folder: str, question: str) -> Figures:
+def ask_duckdb(folder: str, question: str) -> dict[str, Any]:
     """Ask DuckDB for the cells in Parquet."""
     import duckdb  # noqa: PLC0415 (may not be installed)
 
@@ -135,7 +137,7 @@ def ask_duckdb(folder: str, question: str) -> Figures:
     return timed(lambda: connection.sql(query).df()["mean"])
 
 
-def ask_parquet(folder: str, question: str) -> Figures:
+def ask_parquet(folder: str, question: str) -> dict[str, Any]:
     """Ask Spark for the cells in Parquet."""
     spark = start_session()
     spark.read.parquet(f"{folder}/parquet").createOrReplaceTempView("cells")
@@ -148,11 +150,12 @@ def ask_parquet(folder: str, question: str) -> Figures:
     return timed(lambda: spark.sql(QUERIES[question].format(cells="cells")).toArrow()["mean"])
 
 
-def timed(ask: Callable[[], Any]) -> Figures:
-    """Return the seconds of a question, and the sum of its answers."""
+def timed(ask: Callable[[], Any]) -> dict[str, Any]:
+    """Return the seconds of a question, and the values of its answer in order."""
     begin = time.perf_counter()
     found = np.asarray(ask(), dtype=np.float64)
-    return {"seconds": time.perf_counter() - begin, "total": float(found.sum())}
+    seconds = time.perf_counter() - begin
+    return {"seconds": seconds, "answer": np.sort(found.reshape(-1)).tolist()}
 
 
 if __name__ == "__main__":

@@ -230,6 +230,17 @@ class PartialAggregates:
         width = sum(byte_width(each.type) for each in plan.lazy.values())
         return cells * width, min(groups, cells)
 
+    def count_rows(self, partitions: Sequence[Partition]) -> int:
+        """Return how many rows partitions give at most."""
+        plan, chunks = self.plan, sum(each.chunk_count for each in partitions)
+        dims = {dim for name in self.groups for dim in plan.columns.get(name).dims}
+        if any(each.function == "frequency" for each in self.partials):
+            dims = set(plan.dims)
+        sizes = zip(plan.grid.dims, plan.grid.offsets, strict=True)
+        return chunks * prod(
+            int(np.diff(offsets).max(initial=0)) for dim, offsets in sizes if dim in dims
+        )
+
     def read(self, partition: Partition) -> Iterator[pa.RecordBatch]:
         """Yield the groups of each region that has matching cells."""
         schema, dims = self.schema, self.plan.columns.dims

@@ -91,6 +91,8 @@ def make_frame(spark: SparkSession, table: Table) -> DataFrame:
 
 DRIVER_BYTES, DRIVER_ROWS = 16 << 20, 1 << 14
 """Size of tables that are read in the driver, because starting tasks would take longer."""
+SINGLE_ROWS = 1 << 20
+"""Partial aggregates that one task combines."""
 
 
 def make_result(spark: SparkSession, table: Table) -> DataFrame:
@@ -106,7 +108,11 @@ def make_result(spark: SparkSession, table: Table) -> DataFrame:
         with suppress(IcechunkError, OSError):
             batches = [batch for each in partitions for batch in read(each)]
             return spark.createDataFrame(pa.Table.from_batches(batches, table.schema), schema)
-    return make_rows(spark, read, partitions, schema)
+    frame = make_rows(spark, read, partitions, schema)
+    if isinstance(table, PartialAggregates) and table.count_rows(partitions) <= SINGLE_ROWS:
+        # One file a task; a shuffle by groups writes one for each partition of the session.
+        return frame.repartition(1)
+    return frame
 
 
 _POSITION = "position"
