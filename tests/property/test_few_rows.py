@@ -3,12 +3,20 @@
 from collections.abc import Callable, Sequence
 from unittest.mock import patch
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.format.ids import ManifestId
-from frazil.format.manifest import ChunkRef, ChunkRows, ChunkTable, LocationCompression, Manifest
+from frazil.format.manifest import (
+    ChunkRef,
+    ChunkRows,
+    ChunkTable,
+    InlineRef,
+    LocationCompression,
+    Manifest,
+)
 from frazil.format.ragged import Part
 from frazil.format.repo_info import RepoInfo
 from frazil.format.snapshot import TransactionLog
@@ -20,6 +28,7 @@ from frazil.format.v2.snapshot_codec import (
     encode_snapshot_payload,
     encode_transaction_log_payload,
 )
+from frazil.repository.changes import ChunkEdits
 from tests.strategies import v2
 from tests.strategies.values import manifest_ids, node_ids
 
@@ -111,3 +120,31 @@ def test_references_one_by_one_are_those_of_the_table(data: st.DataObject) -> No
     assert few.rows(axes) == table.rows(axes) == refs
     assert few.rows(axes + 1) is None
     assert list(few.refs) == [*map(tuple, table.coordinates.tolist())]
+
+
+places = st.tuples(st.integers(0, 4), st.integers(0, 4))
+
+
+@given(
+    merged=st.dictionaries(places, st.booleans(), max_size=6),
+    recent=st.dictionaries(places, st.booleans(), max_size=6),
+    wanted=st.sets(places, max_size=6),
+)
+def test_few_edits_touch_the_chunks_that_they_touch_in_columns(
+    merged: dict[tuple[int, int], bool],
+    recent: dict[tuple[int, int], bool],
+    wanted: set[tuple[int, int]],
+) -> None:
+    edits = ChunkEdits(2)
+    for edited in (merged, recent):
+        edits.columns()  # which merges those of before
+        for place, is_written in edited.items():
+            edits.set(place, InlineRef(b"1") if is_written else None)
+    coordinates = np.array(sorted(wanted), np.uint32).reshape(len(wanted), 2)
+
+    found = edits.touches(coordinates)
+
+    assert found == bool(wanted & (merged.keys() | recent.keys()))
+    with patch("frazil.repository.changes._FEW", -1):
+        assert found == edits.touches(coordinates)
+    assert not edits.touches(np.zeros((1, 3), np.uint32))

@@ -338,12 +338,13 @@ class ChunkEdits:
 
     def touches(self, coordinates: Coordinates) -> bool:
         """Return whether one of some sorted chunks was set or deleted."""
-        written, deleted = self._columns
-        pairs = len(coordinates) * (1 + len(self._prewritten))
-        if pairs > _FEW or len(written) or len(deleted):
+        recent, (written, deleted) = self._recent, self._columns
+        others = 1 + len(self._prewritten) + len(written) + len(deleted)
+        if len(coordinates) * others > _FEW or coordinates.shape[1] != self._axes:
             return len(self.common(coordinates)) > 0
-        places = [tuple(place) for place in coordinates.tolist()]
-        return not self._recent.keys().isdisjoint(places) or any(
+        places = [*map(tuple, coordinates.tolist())]
+        edited = [*map(tuple, (*written.coordinates.tolist(), *deleted.tolist()))]
+        return not (recent.keys().isdisjoint(places) and set(edited).isdisjoint(places)) or any(
             manifest.has_changed(place) for manifest in self._prewritten for place in places
         )
 

@@ -201,7 +201,7 @@ def rebase_calls(commits: int) -> int:
     return calls.number
 
 
-def test_one_more_commit_to_rebase_over_takes_at_most_100_calls() -> None:
+def test_one_more_commit_to_rebase_over_takes_at_most_75_calls() -> None:
     rebase_calls(2)  # which loads modules
 
-    assert rebase_calls(60) - rebase_calls(20) <= 40 * 100
+    assert rebase_calls(60) - rebase_calls(20) <= 40 * 75

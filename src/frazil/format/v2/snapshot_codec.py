@@ -490,6 +490,9 @@ _NODE_SETS = {
 }
 
 _NODE_SET_NAMES = {slot: name for name, slot in _NODE_SETS.items()}
+_VECTORS = (
+    *_NODE_SET_NAMES, TransactionLogSlot.UPDATED_CHUNKS, TransactionLogSlot.MOVED_NODES,
+)  # fmt: skip
 
 _FEW_CHUNKS = 16
 """Number of chunks up to which they are decoded one by one."""
@@ -500,18 +503,25 @@ _CHUNKS_AT_ONCE = 1 << 15
 def decode_transaction_log_payload(payload: bytes) -> TransactionLog:
     """Decode a transaction log's FlatBuffer."""
     root = Buffer(payload, "transaction-log").root()
+    # Most logs are of a commit that changed nothing but chunks.
+    filled = root.find_filled(_VECTORS)
     updated_chunks = {}
-    for table in root.tables(TransactionLogSlot.UPDATED_CHUNKS):
-        node_id = NodeId(table.struct(UpdatedChunksSlot.NODE_ID, 8, "an array's node id"))
-        updated_chunks[node_id] = _decode_coordinates(table)
+    if TransactionLogSlot.UPDATED_CHUNKS in filled:
+        for table in root.tables(TransactionLogSlot.UPDATED_CHUNKS):
+            node_id = NodeId(table.struct(UpdatedChunksSlot.NODE_ID, 8, "an array's node id"))
+            updated_chunks[node_id] = _decode_coordinates(table)
+    moves: tuple[Move, ...] = ()
+    if TransactionLogSlot.MOVED_NODES in filled:
+        moves = tuple(map(_decode_move, root.tables(TransactionLogSlot.MOVED_NODES)))
     return TransactionLog(
         id=SnapshotId(root.struct(TransactionLogSlot.ID, 12, "the id")),
         updated_chunks=updated_chunks,
-        moves=tuple(map(_decode_move, root.tables(TransactionLogSlot.MOVED_NODES))),
+        moves=moves,
         extra=root.find_data(TransactionLogSlot.EXTRA),
         **{
             _NODE_SET_NAMES[slot]: frozenset(map(NodeId, root.structs(slot, 8)))
-            for slot in root.find_filled(_NODE_SET_NAMES)
+            for slot in filled
+            if slot in _NODE_SET_NAMES
         },
     )
 
@@ -520,7 +530,7 @@ def _decode_coordinates(array: Table) -> Coordinates:
     buffer = array.buffer
     start, count = buffer.vector(buffer.follow(array.field(UpdatedChunksSlot.CHUNKS, "chunks")), 4)
     if 0 < count <= _FEW_CHUNKS:
-        rows = [_decode_chunk(Table(buffer, buffer.follow(start + 4 * n))) for n in range(count)]
+        rows = [_decode_chunk(buffer, buffer.follow(start + 4 * n)) for n in range(count)]
         if len(set(map(len, rows))) == 1:
             return np.array(sorted(rows), np.uint32).reshape(count, len(rows[0]))
     source = Source.of(buffer)
@@ -536,12 +546,11 @@ def _decode_coordinates(array: Table) -> Coordinates:
     return coordinates[sort_order(coordinates)]
 
 
-def _decode_chunk(chunk: Table) -> tuple[int, ...]:
-    buffer = chunk.buffer
-    position = chunk.find(0)
-    if position is None:
+def _decode_chunk(buffer: Buffer, table: int) -> tuple[int, ...]:
+    distance, *size = buffer.vtable(table)
+    if not size or not distance:
         raise buffer.damaged("a chunk has no coordinates")
-    start, axes = buffer.vector(buffer.follow(position), 4)
+    start, axes = buffer.vector(buffer.follow(table + distance), 4)
     return struct.unpack_from(f"<{axes}I", buffer.data, start)
 
 
