@@ -8,6 +8,7 @@ from typing import Any
 
 import h5py
 import netCDF4
+import numcodecs
 import numpy as np
 import pandas as pd
 import pytest
@@ -745,3 +746,76 @@ def test_complex_numbers_and_small_floats_are_ingested(
     found = read(repo)
     for name, place, values in expected:
         np.testing.assert_array_equal(found[name][place], values)
+
+
+@pytest.mark.parametrize("mode", ["virtual", "native", "auto"])
+def test_runs_and_leads_of_scalars_with_their_valid_time(
+    repo: frazil.Repository, files: Path, mode: str
+) -> None:
+    def forecast(run: int, hours: int) -> xr.Dataset:
+        found = make("t", run, 1, hours).isel(time=0, drop=True)
+        init, lead = DAYS[run], pd.Timedelta(hours, "h")
+        return found.assign_coords(init=init, lead=lead, valid=init + lead)
+
+    options: dict[str, Any] = {"append_dim": ["init", "lead"], "mode": mode}
+    for run in (0, 1):
+        for hours in (0, 6, 24):
+            # Xarray chooses the units of each lead: days, hours, days.
+            path = files / f"{run}_{hours}.nc"
+            path.parent.mkdir(exist_ok=True)
+            forecast(run, hours).to_netcdf(path)
+        ingest(repo, files, **options)
+
+    found = read(repo, decode_timedelta=True)
+    assert found["valid"].dims == ("init", "lead")
+    for run in (0, 1):
+        for hours in (0, 6, 24):
+            lead = pd.Timedelta(hours, "h")
+            cell = found.sel(init=DAYS[run], lead=lead)
+            assert cell["valid"].values == DAYS[run] + lead
+            np.testing.assert_array_equal(cell["t"], forecast(run, hours)["t"])
+
+
+@pytest.mark.parametrize("mode", ["virtual", "native", "auto"])
+def test_variables_may_have_fewer_records_than_their_dimension(
+    repo: frazil.Repository, files: Path, mode: str
+) -> None:
+    files.mkdir()
+    for at in range(2):
+        with netCDF4.Dataset(files / f"{at}.nc", "w") as file:
+            file.createDimension("time", None)
+            file.createDimension("y", 600)
+            file.createVariable("time", "i4", ("time",))[:] = np.arange(4) + 4 * at
+            file["time"].units = "days since 2000-01-01"
+            for name, kind, fill in (("a", "f4", None), ("b", "i4", None), ("c", "f8", -5.0)):
+                create: Any = file.createVariable
+                create(name, kind, ("time", "y"), chunksizes=(1, 600), fill_value=fill)[1] = 7
+
+    ingest(repo, files, append_dim="time", mode=mode)
+
+    truth = xr.concat(
+        [xr.load_dataset(files / f"{at}.nc", engine="netcdf4") for at in (0, 1)], "time"
+    )
+    xr.testing.assert_equal(read(repo), truth)
+
+
+@pytest.mark.parametrize("mode", ["virtual", "native", "auto"])
+def test_texts_and_filters_of_zarr_v2_are_ingested(
+    repo: frazil.Repository, files: Path, mode: str
+) -> None:
+    parts = []
+    for at in (0, 2):
+        part = make("t", at, 2).assign(
+            name=("time", np.array(["a", "é"], object)), shuffled=("time", [1.5, at])
+        )
+        filters = {"filters": [numcodecs.Shuffle(8)], "compressors": numcodecs.Zlib(1)}
+        part.to_zarr(
+            files / f"{at}.zarr", zarr_format=2, encoding={"shuffled": filters}, consolidated=False
+        )
+        parts.append(xr.load_dataset(files / f"{at}.zarr", engine="zarr", consolidated=False))
+
+    ingest(repo, files, append_dim="time", mode=mode)
+
+    found = read(repo)
+    xr.testing.assert_equal(found, join(*parts))
+    assert found["name"].values.tolist() == ["a", "é", "a", "é"]

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
+from itertools import chain, combinations
 from typing import Any
 from urllib.parse import unquote
 
@@ -404,7 +405,8 @@ def georeference(found: FoundGroup) -> FoundGroup:
     """Return the images of a GeoTIFF with their coordinates, and with a grid mapping of CF.
 
     Coordinates are the centres of pixels. The transform of one file says nothing of many, so that it
-    is left out of the attributes, as are overviews, which are smaller images without a transform.
+    is left out of the attributes, as are overviews, which are smaller images without a transform, or
+    with larger pixels.
     """
     first = next((each for each in found.arrays.values() if _find_transform(each)), None)
     transform = None if first is None else _find_transform(first)
@@ -415,7 +417,8 @@ def georeference(found: FoundGroup) -> FoundGroup:
     arrays = {}
     for name, array in found.arrays.items():
         is_overview = any(a < b for a, b in zip(array.shape[-2:], whole, strict=False))
-        if is_overview and _find_transform(array) is None:
+        own = _find_transform(array)
+        if is_overview and (own is None or abs(own[0][1]) > abs(transform[0][1])):
             continue
         kept = {n: e for n, e in array.attributes.items() if n not in (*keys, *_TRANSFORM)}
         if array.shape[-2:] == whole:
@@ -504,10 +507,10 @@ def spread_differing(
     """Return the sources with a dimension for small variables that differ between them.
 
     A variable without a concatenation dimension, such as the reference time of a forecast, gets the
-    first dimension along which its values tell the files apart.
+    first dimension along which its values tell the files apart, or as few as do so together.
     """
     loaded = loaded_everywhere(headers) if dims else {}
-    spread: dict[str, str] = {}
+    spread: dict[str, tuple[str, ...]] = {}
     for name, first in loaded.items():
         having = [each for each in headers if name in each.arrays]
         # A dimension has one coordinate: files with another one are refused.
@@ -517,14 +520,15 @@ def spread_differing(
             continue
         there = existing.arrays.get(name) if existing is not None else None
         if there is not None:
-            if there.dims[:1] and there.dims[0] in dims and there.dims[1:] == first.dims:
-                spread[name] = there.dims[0]
+            new = there.dims[: len(there.dims) - len(first.dims)]
+            if new and set(new) <= set(dims) and there.dims == (*new, *first.dims):
+                spread[name] = new
             continue
         values = [each.arrays[name].values for each in having]
         if any(v is None or not are_equal(v, values[0]) for v in values if values[0] is not None):
-            dim = _find_distinguishing(having, name, dims)
-            if dim is not None:
-                spread[name] = dim
+            found = _find_distinguishing(having, name, dims)
+            if found:
+                spread[name] = found
     if not spread:
         return list(headers)
     return [_spread(header, spread) for header in headers]
@@ -532,28 +536,39 @@ def spread_differing(
 
 def _find_distinguishing(
     headers: Sequence[SourceHeader], name: str, dims: Sequence[str]
-) -> str | None:
-    """Return the first dimension for whose values a variable has one value each."""
-    for dim in dims:
-        seen: dict[bytes, NDArray[Any] | None] = {}
-        for header in headers:
-            index = find_values(header, dim)
-            if index is None:
-                break
+) -> tuple[str, ...]:
+    """Return the fewest dimensions for whose values a variable has one value each, or none."""
+    indexes = {dim: [find_values(each, dim) for each in headers] for dim in dims}
+    keys = {
+        dim: [each.tobytes() for each in found if each is not None]
+        for dim, found in indexes.items()
+    }
+    known = [dim for dim in dims if len(keys[dim]) == len(headers)]
+    for some in chain.from_iterable(combinations(known, n) for n in range(1, len(known) + 1)):
+        seen: dict[tuple[bytes, ...], NDArray[Any] | None] = {}
+        for row, header in enumerate(headers):
             mine = header.arrays[name].values
-            other = seen.setdefault(index.tobytes(), mine)
+            other = seen.setdefault(tuple(keys[dim][row] for dim in some), mine)
             if mine is None or other is None or not are_equal(mine, other):
                 break
         else:
-            return dim
-    return None
+            # A time may differ along a dimension that has one value so far, such as the first run.
+            array = headers[0].arrays[name]
+            open_dims = (
+                [dim for dim in known if len(set(keys[dim])) == 1]
+                if is_time(array.attributes)
+                else []
+            )
+            return tuple(dim for dim in dims if dim in some or dim in open_dims)
+    return ()
 
 
-def _spread(header: SourceHeader, dims: Mapping[str, str]) -> SourceHeader:
+def _spread(header: SourceHeader, spread: Mapping[str, Sequence[str]]) -> SourceHeader:
     arrays = dict(header.arrays)
-    for name, dim in dims.items():
-        if name in arrays and dim in header.dims:
-            arrays[name] = add_axis(arrays[name], dim, header.dims[dim])
+    for name, dims in spread.items():
+        if name in arrays and set(dims) <= header.dims.keys():
+            for dim in reversed(dims):
+                arrays[name] = add_axis(arrays[name], dim, header.dims[dim])
     return replace(header, arrays=arrays)
 
 

@@ -7,7 +7,8 @@ and are converted with it.
 import base64
 import struct
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -62,15 +63,51 @@ class _Entry:
     clock: Clock
 
 
+_DURATIONS = frozenset(f"{each}s" for each in (
+    "day", "hour", "minute", "second", "millisecond", "microsecond", "nanosecond",
+))  # fmt: skip
+_AS_TIME = " since 1970-01-01"
+
+
 def count_alike(
     headers: Sequence[SourceHeader],
 ) -> tuple[list[SourceHeader], list[Problem]]:
-    """Return the sources with all times in the units of the first source that has them.
+    """Return the sources with all times and durations in the units of the first that has them.
 
     A type that can't hold the times exactly is widened to int64 or float64. If no type suffices in the
     units of the first source, finer units are used. Arrays that can't be converted are unchanged, and
     reported if their units are those of another array: comparing attributes would not find them.
     """
+    units: dict[str, set[Any]] = {}
+    for header in headers:
+        for name, array in header.arrays.items():
+            units.setdefault(name, set()).add(str(array.attributes.get("units")))
+    # Xarray chooses the units of a duration for each file: 6 hours, 1 day.
+    durations = {name for name, each in units.items() if len(each) > 1 and each <= _DURATIONS}
+    marked = [_with_units(each, durations, lambda text: text + _AS_TIME) for each in headers]
+    found, problems = _count_times_alike(marked)
+    plain = [
+        _with_units(each, durations, lambda text: text.removesuffix(_AS_TIME)) for each in found
+    ]
+    return plain, problems
+
+
+def _with_units(
+    header: SourceHeader, names: AbstractSet[str], change: Callable[[str], str]
+) -> SourceHeader:
+    if not names & header.arrays.keys():
+        return header
+    arrays = dict(header.arrays)
+    for name in names & header.arrays.keys():
+        array = arrays[name]
+        attributes = {**array.attributes, "units": change(str(array.attributes["units"]))}
+        arrays[name] = replace(array, metadata={**array.metadata, "attributes": attributes})
+    return replace(header, arrays=arrays)
+
+
+def _count_times_alike(
+    headers: Sequence[SourceHeader],
+) -> tuple[list[SourceHeader], list[Problem]]:
     parents: dict[str, str] = {}
     for header in headers:
         for name, parent in find_bounds(header.arrays).items():

@@ -21,6 +21,7 @@ from xarray.backends.zarr import encode_zarr_attr_value
 from zarr.core.buffer import default_buffer_prototype
 from zarr.core.metadata import ArrayV3Metadata
 from zarr.core.sync import sync
+from zarr.storage import MemoryStore, ObjectStore
 
 from frazil.errors import IcechunkError, InvalidInputError
 from frazil.format.manifest import ChunkKind
@@ -218,6 +219,8 @@ class ParsedGroup:
     """Values stored in the file header."""
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """Shapes of the arrays that the parser refused."""
+    read: Mapping[str, ArrayHeader] = field(default_factory=dict)
+    """Arrays that the parser refused, with their values."""
 
 
 def parse_group(stores: SourceStores, url: str, format: Format, group: str) -> ParsedGroup:
@@ -231,6 +234,8 @@ def parse_group(stores: SourceStores, url: str, format: Format, group: str) -> P
             return ParsedGroup(_parse_tiff(make_parser, stores, url), ())
         if format.name == "fits" and not group:
             return _parse_fits(make_parser, stores, url)
+        if format == ZARR:
+            return _parse_zarr(make_parser, stores, url, group)
         store = make_parser(**({"group": group} if group else {}))(url, stores)
     except ImportError as error:
         raise InvalidInputError(
@@ -246,6 +251,56 @@ def parse_group(stores: SourceStores, url: str, format: Format, group: str) -> P
             f"{url} can't be parsed as {format.name}: {first_line(error)}"
         ) from error
     return ParsedGroup(store, tuple(store._group.groups))
+
+
+_MOST_READ_BYTES = 16 << 20
+"""Maximum size of an array of Zarr V2 that is read because the parser refuses it."""
+
+
+def _parse_zarr(make_parser: Any, stores: SourceStores, url: str, group: str) -> ParsedGroup:
+    """Parse a group of Zarr; of arrays that the parser refuses, as texts of V2, values are read."""
+    options = {"group": group} if group else {}
+    try:
+        store = make_parser(**options)(url, stores)
+        return ParsedGroup(store, tuple(store._group.groups))
+    except _REFUSALS:
+        root, key = stores.resolve(url.rstrip("/"))
+        opened = zarr.open_group(
+            ObjectStore(root, read_only=True), path=f"{key}/{group}".strip("/"), mode="r"
+        )
+        arrays: dict[str, zarr.Array[Any]] = dict(opened.arrays())
+    refused: dict[str, str] = {}
+    for name in arrays:
+        try:
+            make_parser(**options, skip_variables=arrays.keys() - {name})(url, stores)
+        except _REFUSALS as error:
+            refused[name] = f"VirtualiZarr can't represent it: {first_line(error)}"
+    store = make_parser(**options, skip_variables=list(refused))(url, stores)
+    read, shapes = {}, {}
+    for name in refused:
+        if arrays[name].nbytes <= _MOST_READ_BYTES:
+            read[name] = _read_array(name, arrays[name])
+        else:
+            shapes[name] = arrays[name].shape
+    obstacles = {name: text for name, text in refused.items() if name in shapes}
+    return ParsedGroup(store, tuple(store._group.groups), obstacles, shapes=shapes, read=read)
+
+
+def _read_array(name: str, array: zarr.Array[Any]) -> ArrayHeader:
+    """Return an array with its values, as one of Zarr V3 without its filters."""
+    attributes = dict(array.attrs)
+    dims: Any = attributes.pop("_ARRAY_DIMENSIONS", None)
+    made = zarr.create_array(
+        MemoryStore(),
+        shape=array.shape,
+        chunks=tuple(max(1, each) for each in array.chunks),
+        dtype=array.dtype,
+        fill_value=array.fill_value,
+        attributes=attributes,
+        dimension_names=dims,
+    )
+    metadata = json.loads(json.dumps(made.metadata.to_dict()))
+    return ArrayHeader(name, metadata, np.asarray(array[...]))
 
 
 def _parse_fits(make_parser: Any, stores: SourceStores, url: str) -> ParsedGroup:
@@ -412,6 +467,8 @@ def _describe(parsed: ParsedGroup, loading: Loading, sizes: Mapping[str, int]) -
     for name, shape in parsed.shapes.items():
         headers[name] = ArrayHeader(name, {"shape": shape}, None, parsed.obstacles[name])
         references[name] = no_references(len(shape))
+    for name, header in parsed.read.items():
+        headers[name], references[name] = header, no_references(len(header.shape))
     attributes = dict(parsed.store._group.metadata.attributes)
     return FoundGroup(attributes, headers, references, parsed.groups)
 

@@ -217,6 +217,17 @@ class Hdf5Values:
         if not isinstance(found, h5py.Dataset):
             found = self._group[_NOT_A_COORDINATE + old]
         target, box, place = without_new_axes(target, box, place, found.ndim)
+        if any(stop > extent for (_, stop), extent in zip(box, found.shape, strict=True)):
+            # A variable of NetCDF may have fewer records than its unlimited dimension.
+            target[slices_of(place)] = found.fillvalue
+            limits = [
+                max(0, min(stop, n) - start)
+                for (start, stop), n in zip(box, found.shape, strict=True)
+            ]
+            box = tuple((start, start + n) for (start, _), n in zip(box, limits, strict=True))
+            place = tuple((start, start + n) for (start, _), n in zip(place, limits, strict=True))
+            if 0 in limits:
+                return
         here, there = slices_of(box), slices_of(place)
         if box and found.dtype == target.dtype and target.dtype.kind in _PLAIN_KINDS:
             found.read_direct(target, here, there)
