@@ -2,9 +2,9 @@
 
     python -m benchmarks.model [--references 1e6 1e8 1e10] [--executors 1 10 100 1000] [--files-of 5000]
 
-Costs are measured on one machine of two cores (`COSTS` says by which command); the first table compares
-the prediction with the runs they come from and with runs they don't. `docs/scaling.md` explains the
-terms and where they end to hold.
+Costs are those of one machine of two cores. Those of a reference in tasks and of the driver's memory
+are fitted to the runs of the first table, which compares them with the prediction. `docs/scaling.md`
+explains the terms and where they end to hold.
 """
 
 import argparse
@@ -20,9 +20,9 @@ class Costs:
 
     open_file: float = 3e-3
     """Seconds to open a file on a local disk, with the headers of its kinds."""
-    parse_reference: float = 6.3e-6
+    parse_reference: float = 2.4e-6
     """Seconds to parse a line of an index and to pack its reference."""
-    place_reference: float = 1.6e-6
+    place_reference: float = 0.8e-6
     """Seconds to split, shuffle, sort and encode a reference."""
     write_manifest: float = 0.010
     task: float = 0.020
@@ -33,14 +33,11 @@ class Costs:
     """Seconds of the driver for the transaction log of each reference."""
     start: float = 8.0
     """Seconds of planning and Spark's queries that depend on nothing."""
-    driver_base: float = 290e6
-    driver_file: float = 3.8e3
+    driver_base: float = 260e6
+    driver_file: float = 15e3
     """Bytes of the driver for each file: its header, place and row of the ledger."""
-    driver_log: float = 120.0
+    driver_log: float = 70.0
     """Bytes of the driver for each reference of a transaction log; it makes one at a time."""
-    worker_base: float = 280e6
-    worker_reference: float = 250.0
-    """Bytes of a worker for each reference of the task that writes its manifest."""
     shuffle_reference: float = 3.2
     """Compressed bytes of a reference between tasks: 2.5 from parsing, 0.7 to its manifest."""
     manifest_reference: float = 7.9
@@ -84,7 +81,6 @@ class Prediction:
     """Part of the seconds in which only the driver works."""
     core_hours: float
     driver_bytes: float
-    worker_bytes: float
     requests: int
     shuffle_bytes: float
     price: float
@@ -132,15 +128,15 @@ def predict(
     return Prediction(
         seconds, parts["driver"], core_hours,
         costs.driver_base + files * costs.driver_file + min(references, LOGGED) * costs.driver_log,
-        costs.worker_base + min(references, TASK_REFERENCES) * costs.worker_reference,
         requests, references * costs.shuffle_reference,
         price + core_hours * store.core_hour_price, max(parts, key=lambda each: parts[each]),
     )  # fmt: skip
 
 
 MEASURED: tuple[tuple[str, float, float, float, float], ...] = (
-    ("GRIB, 5,000 messages a file", 1e6, 5_000, 21.6, 334e6),
-    ("GRIB, 5,000 messages a file", 1e7, 5_000, 102.4, 569e6),
+    ("GRIB, 5,000 messages a file", 1e6, 5_000, 10.4, 350e6),
+    ("GRIB, 5,000 messages a file", 1e7, 5_000, 29.5, 561e6),
+    ("GRIB, 5,000 messages a file", 1e8, 5_000, 296.8, 915e6),
     ("HDF5, 500 chunks a file", 1e6, 500, 21.8, 287e6),
     ("HDF5, 500 chunks a file", 1e7, 500, 98.0, 815e6),
 )

@@ -7,7 +7,8 @@
 - *forecasts*: so many GRIB files of 5,000 messages each, with an index: init × lead × variable ×
   level × member (`benchmarks/support/grib_archive.py`); 20,000 files are 100 M references, 6 GB. The
   official library then reads 100 random chunks.
-- *killed*: the driver of an ingest of so many of these files is killed after half of its time.
+- *killed*: one of two executors of an ingest of so many of these files is killed after half of its
+  time; in another, an executor after a third and the driver after half, and it is run again.
 - *through the driver*: tasks return all references, as small jobs do; *in tasks*: they write manifests.
 - Files are small HDF5 files of 500 chunks each on a local disk.
 - *known files*: an ingest, in one process, of an archive whose files are all in the ledger but so many.
@@ -51,7 +52,9 @@ FORECAST_COLUMNS = (
     "files", "references", "seconds", "µs a reference", "driver MB", "worker MB", "Java MB", "CPU s",
 )  # fmt: skip
 UPKEEP_COLUMNS = ("verb", "references", "seconds", "CPU seconds", "MB")
-KILLED_COLUMNS = ("references", "seconds", "seconds again", "of the whole")
+KILLED_COLUMNS = (
+    "references", "seconds", "an executor killed", "again after the driver", "of the whole",
+)  # fmt: skip
 WAYS = {"through the driver": 1_000_000_000_000, "in tasks": 100_000}
 
 
@@ -90,24 +93,32 @@ def measure_upkeep(folder: str, counts: list[int]) -> list[list[str]]:
 
 
 def measure_resumed(folder: str, count: int) -> list[str]:
-    """A row: an ingest, one that is killed after half of its seconds, and its second run."""
-    arguments = {"folder": folder, "count": count}
-    run_child(sys.executable, WORKLOADS, workload="make_forecasts", **arguments)
+    """A row: an ingest on two executors, one that loses one of them and then its driver, and again."""
+    arguments = {"folder": folder, "count": count, "has_executors": 1.0}
+    run_child(sys.executable, WORKLOADS, workload="make_forecasts", folder=folder, count=count)
 
     def ingest(**options: float) -> float:
         given = {**arguments, **options}
         return run_child(sys.executable, WORKLOADS, workload="ingest_forecasts", **given)["seconds"]
 
+    def check() -> None:
+        python = find_official_python()
+        names = {"workload": "read_forecasts", "folder": folder, "count": count, "samples": 100}
+        run_child(python, WORKLOADS, **names)
+
     repository = f"{folder}/forecasts-{count}"
     shutil.rmtree(repository, ignore_errors=True)
     whole = ingest()
     shutil.rmtree(repository)
+    fewer = ingest(kill_executor_after=whole / 2)
+    check()
+    shutil.rmtree(repository)
     with suppress(CalledProcessError):
-        ingest(kill_after=whole / 2)
+        ingest(kill_executor_after=whole / 3, kill_after=whole / 2)
     again = ingest()
-    python = find_official_python()
-    run_child(python, WORKLOADS, workload="read_forecasts", samples=100, **arguments)
-    return [f"{count * MESSAGES:,}", f"{whole:.1f}", f"{again:.1f}", f"{again / whole:.0%}"]
+    check()
+    seconds = (f"{each:.1f}" for each in (whole, fewer, again))
+    return [f"{count * MESSAGES:,}", *seconds, f"{again / whole:.0%}"]
 
 
 def measure(counts: list[int], rounds: int) -> dict[int, list[Figures]]:

@@ -19,7 +19,14 @@ import frazil
 import frazil.spark
 from benchmarks.support import grib_archive
 from benchmarks.support.measuring import Figures, answer
-from benchmarks.support.spark_starting import measure_memory, start, watch_workers
+from benchmarks.support.spark_starting import (
+    CLUSTER,
+    MASTER,
+    kill_executor,
+    measure_memory,
+    start,
+    watch_workers,
+)
 from frazil.spark.ingestion.discovery import discover, list_files
 from frazil.spark.ingestion.ledger import Entry, read_ledger, write_ledger
 from frazil.spark.runtime import Runner
@@ -89,15 +96,23 @@ def make_forecasts(folder: str, count: int) -> Figures:
     return {"seconds": time.perf_counter() - begin}
 
 
-def ingest_forecasts(folder: str, count: int, kill_after: float = 0.0) -> Figures:
-    """One job over so many files of forecasts; its driver may be killed after some seconds."""
-    spark, startup_seconds = start()
+def ingest_forecasts(
+    folder: str,
+    count: int,
+    kill_after: float = 0.0,
+    kill_executor_after: float = 0.0,
+    has_executors: float = 0.0,
+) -> Figures:
+    """One job over so many files of forecasts; an executor or the driver may be killed meanwhile."""
+    spark, startup_seconds = start(CLUSTER if has_executors else MASTER)
     paths = grib_archive.write_archive(f"{folder}/forecasts", count)
     storage = frazil.local_filesystem_storage(f"{folder}/forecasts-{count}")
     repository = frazil.Repository.open_or_create(storage)
     with watch_workers() as workers:
         if kill_after:
             threading.Timer(kill_after, os.kill, (os.getpid(), signal.SIGKILL)).start()
+        if kill_executor_after:
+            threading.Timer(kill_executor_after, kill_executor).start()
         begin = time.perf_counter()
         report = frazil.spark.ingest(
             repository, paths, append_dim=["time", "step"], mode="virtual", spark=spark

@@ -13,12 +13,14 @@ import pyarrow as pa
 import frazil.spark
 
 MASTER = "local[2,4]"
+CLUSTER = "local-cluster[2,1,2048]"
+"""Two executors in processes of their own, so that one can be lost."""
 
 
-def start() -> tuple[Any, float]:
+def start(master: str = MASTER) -> tuple[Any, float]:
     """A session whose workers have loaded what they need, and the seconds that took."""
     begin = time.perf_counter()
-    spark = frazil.spark.session(master=MASTER, config={"spark.ui.enabled": "false"})
+    spark = frazil.spark.session(master=master, config={"spark.ui.enabled": "false"})
     spark.sparkContext.setLogLevel("ERROR")
     spark.range(0, 4, 1, 4).mapInArrow(_load, "id long").collect()
     return spark, time.perf_counter() - begin
@@ -40,6 +42,13 @@ def measure_memory() -> dict[str, float]:
         "driver_bytes": _peak_bytes("self"),
         "java_bytes": max((_peak_bytes(str(pid)) for pid in java), default=0),
     }
+
+
+def kill_executor() -> None:
+    """Kill one of the executors below this process as the kernel does."""
+    everybody = psutil.Process().children(recursive=True)
+    name = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
+    next(each for each in everybody if name in each.cmdline()).kill()
 
 
 @contextmanager

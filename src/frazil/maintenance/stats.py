@@ -122,7 +122,8 @@ class Tally:
         if len(sizes.ids):
             self._waiting.append(sizes)
             self._count += len(sizes.ids)
-        if self._count >= self._at_once:
+        # Small parts of many id ranges would be slow to compare.
+        if self._count >= self._at_once * (1 if self._others is None else 16):
             self._add_waiting()
 
     def total_bytes(self) -> int:
