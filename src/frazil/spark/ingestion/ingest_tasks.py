@@ -180,7 +180,7 @@ class SourcesOnSpark:
         return write_manifests(self.spark, self.runner.job, self.frame, placement, assets)
 
 
-KEPT_SECONDS = 1.0
+KEPT_SECONDS = 0.2
 """Seconds of a task from which what it has parsed is kept in the storage while the job runs."""
 _KEPT_HOURS = 24
 _PARSED_CLASSES = {
