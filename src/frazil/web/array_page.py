@@ -3,8 +3,10 @@
 import base64
 import binascii
 import json
+import re
 import struct
 from collections.abc import Mapping, Sequence
+from shlex import quote as quote_shell
 from typing import Any
 from urllib.parse import quote
 
@@ -14,6 +16,7 @@ from frazil.overview.nodes import Axis
 from frazil.web.answers import ArrayPage, RefEntry
 from frazil.web.html import Html, address, card, facts, link, table, tag
 from frazil.web.pages import (
+    MOST_AXES,
     Links,
     Page,
     chips,
@@ -44,6 +47,8 @@ def render_array(answer: ArrayPage, links: Links, refs: Sequence[RefEntry], url:
     sizes: list[object] = []
     for length, dim in named:
         sizes += [" × " if sizes else None, tag("b", f"{length:,}"), f" {dim}"]
+    if len(array.shape) > MOST_AXES:
+        sizes = [show_shape(array.shape)]
     counts = ", ".join(f"{n:,} {kind}" for kind, n in array.chunks.items() if n and kind != "grid")
     row = chips(
         [
@@ -380,31 +385,25 @@ def render_code(answer: ArrayPage, url: str) -> Html:
     group, _, name = path.rpartition("/")
     is_virtual = bool(answer.array.chunks.get("virtual"))
     place = f"{url}@{answer.ref}"
-    options = [json.dumps(place), 'engine="frazil"']
-    options += [f"group={json.dumps(group)}"] if group else []
-    options += ['authorize="*"'] if is_virtual else []
     allow = " --authorize '*'" if is_virtual else ""
-    quoted = f"'{place}'"
-    codes = {
-        "xarray": Html.join(
+    codes = {"xarray": _write_xarray(place, group, name, is_virtual=is_virtual)}
+    if None in (answer.array.dims or (None,) * len(answer.array.shape)):
+        # Neither xarray nor SQL reads arrays whose dimensions have no names.
+        codes = {"Zarr": _write_zarr(place, path, len(answer.axes), is_virtual=is_virtual)}
+    else:
+        part = f" --group {quote_shell(group)}" if group else ""
+        table_name = name if _COLUMN.fullmatch(name) else "`{}`".format(name.replace("`", "``"))
+        escaped = re.sub(r'(["$`\\])', r"\\\1", table_name)
+        codes["SQL"] = Html.join(
             [
-                "import xarray as xr\n\nds = xr.open_dataset(\n",
-                *(f"    {each},\n" for each in options),
-                f")\nds[{json.dumps(name)}]",
-                tag("span", data_at="xarray"),
-            ]
-        ),
-        "SQL": Html.join(
-            [
-                f'frazil sql {quoted}{allow} \\\n  "SELECT * FROM `{path}`\n   ',
+                f"frazil sql {quote_shell(place)}{part}{allow} \\\n",
+                f'  "SELECT * FROM {escaped}\n   ',
                 tag("span", "LIMIT 100", data_at="sql"),
                 '"',
             ]
-        ),
-        "Shell": Html.join(
-            [f"frazil show {quoted} {path}{allow}\n", f"frazil serve '{url}'{allow}"]
-        ),
-    }
+        )
+    show_it = f"frazil show {quote_shell(place)} {quote_shell(path)}{allow}"
+    codes["Shell"] = Html.join([f"{show_it}\nfrazil serve {quote_shell(url)}{allow}"])
     tabs, panels = [], []
     for number, (label, code) in enumerate(codes.items()):
         key = f"code-{answer.array.node_id}-{number}"
@@ -435,6 +434,37 @@ def render_code(answer: ArrayPage, url: str) -> Html:
     return Html.join(
         [tag("div", *tabs, class_="tabs", role="tablist", aria_label="Language"), *panels]
     )
+
+
+_COLUMN = re.compile(r"[A-Za-z_]\w*")
+
+
+def _write_xarray(place: str, group: str, name: str, *, is_virtual: bool) -> Html:
+    options = [json.dumps(place), 'engine="frazil"']
+    options += [f"group={json.dumps(group)}"] if group else []
+    options += ['authorize="*"'] if is_virtual else []
+    return Html.join(
+        [
+            "import xarray as xr\n\nds = xr.open_dataset(\n",
+            *(f"    {each},\n" for each in options),
+            f")\nds[{json.dumps(name)}]",
+            tag("span", data_at="xarray"),
+        ]
+    )
+
+
+def _write_zarr(place: str, path: str, axes: int, *, is_virtual: bool) -> Html:
+    allow = ', authorize="*"' if is_virtual else ""
+    return Html.join(
+        [
+            "import frazil\nimport zarr\n\n",
+            f"session = frazil.open_session({json.dumps(place)}{allow})\n",
+            f"array = zarr.open_array(session.store, path={json.dumps(path)})\narray[",
+            tag("span", "..." if axes > 2 else ":, :" if axes == 2 else "()" if not axes else ":",
+                data_at="zarr", data_axes=axes),
+            "]",
+        ]
+    )  # fmt: skip
 
 
 def render_values(found: Mapping[str, Any]) -> Html:

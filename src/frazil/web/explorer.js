@@ -324,20 +324,23 @@ class Viewer {
 
   describe() {
     showStats(this.page, this.slice.values, this.slice.units);
-    for (const code of all("[data-at]", this.page)) code.textContent = this.code(code.dataset.at);
+    for (const code of all("[data-at]", this.page)) code.textContent = this.code(code.dataset);
   }
 
-  // Text that selects what is shown, for xarray or SQL.
-  code(kind) {
-    const parts = Object.entries(this.slice.at || {}).map(([name, at]) => {
-      const isTime = at.label && /^\d{4}-\d\d/.test(at.label);
-      if (kind === "sql") return isTime ? `${name} = TIMESTAMP '${at.label}'` : at.label && /^-?[\d.e+]+/.test(at.label) ? `${name} = ${at.label.split(" ")[0]}` : null;
-      return isTime ? ["sel", `${name}="${at.label}"`] : ["isel", `${name}=${at.index}`];
-    }).filter(Boolean);
-    if (kind === "sql") return parts.length ? `WHERE ${parts.join(" AND ")}` : "LIMIT 100";
+  // Text that selects what is shown, for xarray, Zarr or SQL.
+  code({ at: kind, axes }) {
+    const fixed = Object.entries(this.slice.at || {}), word = /^[A-Za-z_]\w*$/;
+    if (kind === "zarr") return Array.from({ length: +axes }, (_, i) => (this.slice.at || {})[`axis ${i}`]?.index ?? ":").join(", ") || "()";
+    const isTime = at => at.label && /^\d{4}-\d\d/.test(at.label);
+    if (kind === "sql") {
+      const parts = fixed.filter(([name]) => word.test(name)).map(([name, at]) => isTime(at) ? `${name} = TIMESTAMP '${at.label}'` : at.label && /^-?[\d.e+]+/.test(at.label) ? `${name} = ${at.label.split(" ")[0]}` : null).filter(Boolean);
+      return parts.length ? `WHERE ${parts.join(" AND ")}` : "LIMIT 100";
+    }
     return ["isel", "sel"].map(verb => {
-      const given = parts.filter(each => each[0] === verb).map(each => each[1]);
-      return given.length ? `.${verb}(${given.join(", ")})` : "";
+      const given = fixed.filter(([, at]) => (verb === "sel") === Boolean(isTime(at))).map(([name, at]) => [name, verb === "sel" ? JSON.stringify(at.label) : at.index]);
+      if (!given.length) return "";
+      const isPlain = given.every(([name]) => word.test(name));
+      return isPlain ? `.${verb}(${given.map(([name, value]) => `${name}=${value}`).join(", ")})` : `.${verb}({${given.map(([name, value]) => `${JSON.stringify(name)}: ${value}`).join(", ")}})`;
     }).join("");
   }
 

@@ -23,6 +23,8 @@ from frazil.web.answers import (
 )
 from frazil.web.html import Html, address, card, facts, link, table, tag
 
+MOST_AXES = 8
+"""Maximum axes that are named or listed one by one."""
 MOST_LISTED = 2000
 """Maximum nodes or paths in one list."""
 MOST_COMPARED = 8
@@ -85,22 +87,23 @@ def moment(time: datetime) -> Html:
 
 
 def show_shape(shape: Sequence[int]) -> str:
-    """Format a shape, with crosses between the lengths."""
+    """Format a shape, with crosses between the lengths; of many, the first and the last ones."""
+    if len(shape) > MOST_AXES:
+        ends = show_shape(shape[:2]), show_shape(shape[-2:])
+        return f"{' × … × '.join(ends)} ({len(shape)} axes)"
     return " × ".join(f"{each:,}" for each in shape) or "scalar"
 
 
 def first_line(message: str) -> str:
     """Return the first line of a message, shortened."""
-    line = (message.strip().splitlines() or ["no message"])[0]
-    return line if len(line) <= 120 else f"{line[:119]}…"
+    return _shorten((message.strip().splitlines() or ["no message"])[0], 120)
 
 
 def show_value(value: object) -> str:
     """Format an attribute or a piece of metadata."""
     if isinstance(value, str):
         return value
-    text = json.dumps(to_plain(value), ensure_ascii=False, default=str)
-    return text if len(text) <= 4000 else f"{text[:4000]}…"
+    return json.dumps(to_plain(value), ensure_ascii=False, default=str)
 
 
 def plural(count: int, noun: str) -> str:
@@ -143,7 +146,7 @@ def render_overview(answer: Overview, links: Links) -> Page:
     newest = answer.snapshot
     sub = Html.join(
         [
-            *([answer.summary, tag("br")] if answer.summary else []),
+            *([_shorten(answer.summary, 300), tag("br")] if answer.summary else []),
             f"{plural(answer.arrays, 'array')} in {plural(answer.groups + 1, 'group')} · updated ",
             ago(newest.written_at),
             " by ",
@@ -219,8 +222,22 @@ def show_count(number: int) -> str:
 
 
 def list_attributes(attributes: Mapping[str, Any]) -> list[tuple[str, object]]:
-    """Return attributes as texts, not too many."""
-    return [(name, show_value(value)) for name, value in list(attributes.items())[:100]]
+    """Return attributes as texts, not too many; long ones fold."""
+    found: list[tuple[str, object]] = []
+    for name, value in list(attributes.items())[:_MOST_ATTRIBUTES]:
+        text = show_value(value)
+        whole = tag("pre", _shorten(text, 20_000), tabindex=0)
+        start = tag("summary", _shorten(text, 200), f" ({len(text):,} characters)")
+        found.append((name, text if len(text) <= _LONG else tag("details", start, whole)))
+    rest = len(attributes) - _MOST_ATTRIBUTES
+    return [*found, *([("…", f"{plural(rest, 'more attribute')}")] if rest > 0 else [])]
+
+
+_LONG, _MOST_ATTRIBUTES = 500, 100
+
+
+def _shorten(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[:most].rstrip()}…"
 
 
 def _render_variable(each: Variable, ref: str, links: Links) -> Html:

@@ -1,6 +1,7 @@
 """Pages for those who keep a repository: storage, operations, health, jobs."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -36,8 +37,8 @@ def render_stored(answer: StoragePage, links: Links) -> Html:
         (
             link(links.to("array", ref=answer.ref, path=each.path), each.path),
             f"{'' if each.is_complete else '≥ '}{each.chunks:,}",
-            *(show_bytes(n) for n in (each.native_bytes, each.inline_bytes, each.virtual_bytes)),
-            f"{each.total_bytes / total if total else 0:.1%}",
+            *map(_show_size, (each.native_bytes, each.inline_bytes, each.virtual_bytes)),
+            _show_part(each.total_bytes, total),
         )
         for each in shown[:MOST_LISTED]
     ]
@@ -47,8 +48,8 @@ def render_stored(answer: StoragePage, links: Links) -> Html:
             (
                 f"{plural(len(own), 'array')} of Frazil's own records",
                 f"{sum(each.chunks for each in own):,}",
-                *(show_bytes(sum(column)) for column in zip(*sizes, strict=True)),
-                f"{sum(map(sum, sizes)) / total if total else 0:.1%}",
+                *(_show_size(sum(column)) for column in zip(*sizes, strict=True)),
+                _show_part(sum(map(sum, sizes)), total),
             )
         )
     arrays = [
@@ -91,11 +92,24 @@ def render_stored(answer: StoragePage, links: Links) -> Html:
     )
 
 
+_WORDS = re.compile(r"(?<=[a-z])[A-Z]|(?<=[A-Z])[A-Z](?=[a-z])")
+
+
+def _show_size(size: int) -> str:
+    return show_bytes(size) if size else "–"
+
+
+def _show_part(size: int, total: int) -> str:
+    part = size / total if total else 0
+    return f"{part:.1%}" if part >= 0.001 or not part else "< 0.1%"
+
+
 def render_operations(operations: Sequence[Operation]) -> Page:
     """Render the ops log."""
-    rows = [
-        (moment(each.updated_at), each.operation, tag("code", each.details)) for each in operations
-    ]
+    rows = []
+    for each in operations:
+        plain = _WORDS.sub(r" \g<0>", each.operation).capitalize().replace("Gc", "GC")
+        rows.append((moment(each.updated_at), plain, tag("code", each.details)))
     body = table(("when", "operation", "details"), rows, "Newest first")
     if not rows:
         body = tag("p", "This generation of the format keeps no log of operations.", class_="note")
@@ -143,7 +157,7 @@ def render_health(answer: Health, links: Links) -> Page:
                     "A check reads all metadata files of the repository, and no chunks.",
                     class_="note",
                 ),
-                link(target, "Check now", class_="button") if target else None,
+                tag("p", link(target, "Check now", class_="button")) if target else None,
             ]
         )
     garbage = None
