@@ -34,6 +34,11 @@ def on_files(files: Any, config: Any) -> Any:
     return files
 
 
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Remove the mark of blocks that no test runs, which the site would show as text."""
+    return markdown.replace("```python not-run", "```python")
+
+
 def make_pages() -> dict[str, str]:
     """Return the text of every generated page, by its path."""
     pages = {f"reference/{module}.md": describe_module(module) for module in MODULES}

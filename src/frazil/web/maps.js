@@ -244,7 +244,8 @@ class Plane {
       for (let i = 0; i < axis.labels.length; i += step) if (side.centres[i] >= low && side.centres[i] <= high) ticks.push([side.centres[i], axis.labels[i].slice(0, 10)]);
       return ticks;
     }
-    return niceTicks(low, high, count).map(at => [at, show(at, 4)]);
+    const ticks = niceTicks(low, high, count);
+    return (axis.coordinates ? ticks : ticks.filter(Number.isInteger)).map(at => [at, show(at, 4)]);
   }
 
   mark(context) {
@@ -390,7 +391,7 @@ function drawBar(canvas, height, palette, limits, units) {
   const [low, high] = limits;
   for (const at of [low, low + (high - low) / 2, high]) {
     const y = top + (1 - (at - low) / ((high - low) || 1)) * tall;
-    context.fillText(show(at, 4), 20, Math.max(top + 4, Math.min(top + tall - 3, y)));
+    context.fillText(show(at, 4), 20, Math.max(top + 4, Math.min(top + tall - 3, y)), width - 20);
     if (high === low) break;
   }
   if (units && units !== "1") context.fillText(units.slice(0, Math.floor(width / 7)), 0, height - 8);
