@@ -76,7 +76,7 @@ _Place = tuple[str | int, ...]
 
 def _explain(error: ValidationError) -> Iterator[tuple[_Place, str]]:
     """Yield the place of each problem, and what it is."""
-    for each in error.errors(include_url=False, include_input=False):
+    for each in error.errors(include_url=False):
         place = tuple(part for part in each["loc"] if _is_place(part))
         several = each.get("ctx", {}).get("error")
         if isinstance(several, ProblemsError):
@@ -88,6 +88,13 @@ def _explain(error: ValidationError) -> Iterator[tuple[_Place, str]]:
             message = f"unknown key {place[-1]!r}: {suggest(str(place[-1]), known)}"
         elif each["type"] == "missing":
             message = f"{place[-1]} is missing"
+        elif each["type"] == "literal_error":
+            names = re.findall(r"'([^']*)'", each["ctx"]["expected"])
+            message = f"unknown value {each['input']!r}: {suggest(str(each['input']), names)}"
+        elif each["type"] in _EXPECTED:
+            message = f"expected {_EXPECTED[each['type']]}"
+            if place[:1] != ("credentials",):  # the value may be a secret
+                message += f", not {each['input']!r}"
         yield place, message
 
 
@@ -98,6 +105,13 @@ def _is_place(part: object) -> bool:
     )
 
 
+_EXPECTED = {
+    "bool_parsing": "true or false", "bool_type": "true or false", "dict_type": "a table",
+    "float_parsing": "a number", "float_type": "a number", "int_from_float": "a whole number",
+    "int_parsing": "a whole number", "int_type": "a whole number", "mapping_type": "a table",
+    "model_type": "a table", "string_type": "text", "tuple_type": "a list",
+}  # fmt: skip
+"""What is expected, by type of error."""
 _TYPES = frozenset({"int", "float", "str", "Range", "bool"})
 
 

@@ -16,6 +16,7 @@ from pydantic import (
     ConfigDict,
     Field,
     PrivateAttr,
+    field_validator,
     model_validator,
 )
 
@@ -629,6 +630,13 @@ class Declaration(_Table):
     storage_credentials: str | None = None
     _folder: str | None = PrivateAttr(None)
 
+    @field_validator("derive")
+    @classmethod
+    def _check_derived(cls, tables: tuple[Mapping[str, Any], ...]) -> tuple[Mapping[str, Any], ...]:
+        if problems := list(_find_wrong_tables(tables)):
+            raise ProblemsError(problems)
+        return tables
+
     @model_validator(mode="after")
     def _check(self) -> "Declaration":
         if problems := list(self._find_problems()):
@@ -678,19 +686,6 @@ class Declaration(_Table):
             yield ("mode",), "chunks, codecs and convert need mode = 'auto' or 'native'"
         if self.sources.take == "declared" and not self.variables:
             yield ("sources", "take"), "'declared' needs variables"
-        for number, table in enumerate(self.derive):
-            try:
-                self.make_derivation(table)
-            except InvalidInputError as error:
-                yield ("derive", number), error.message
-            except TypeError as error:
-                known = [each.name for each in fields(Derivation)]
-                unknown = [e for e in table if e not in (*known, "repository", "branch")]
-                if unknown:
-                    text = f"unknown key {unknown[0]!r}: {suggest(unknown[0], known)}"
-                    yield ("derive", number, unknown[0]), text
-                else:
-                    yield ("derive", number), str(error).partition("()")[2].strip() or str(error)
 
     @property
     def has_storage(self) -> bool:
@@ -715,8 +710,7 @@ class Declaration(_Table):
 
     def make_derivation(self, table: Mapping[str, Any]) -> Derivation:
         """Return a derived dataset as `derive` takes it."""
-        given = {name: each for name, each in table.items() if name not in ("repository", "branch")}
-        return Derivation(**{"source": f"/{self.group}", **given})
+        return _make_derivation(table, f"/{self.group}")
 
     @property
     def digest(self) -> str:
@@ -727,6 +721,41 @@ class Declaration(_Table):
         """Return a location, with a relative path below the folder of the declaration."""
         is_url = "://" in location or location.startswith(("file:", "/"))
         return location if is_url or self._folder is None else str(Path(self._folder) / location)
+
+
+_PLACE = ("repository", "branch")
+"""Keys of a derived dataset that say where it is written."""
+
+
+def _make_derivation(table: Mapping[str, Any], source: str) -> Derivation:
+    given = {name: each for name, each in table.items() if name not in _PLACE}
+    return Derivation(**{"source": source, **given})
+
+
+def _find_wrong_tables(
+    tables: Sequence[Mapping[str, Any]],
+) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """Yield the problems of the tables of derived datasets, with the keys that they are about."""
+    known = [*(each.name for each in fields(Derivation)), *_PLACE]
+    outputs = dict[tuple[Any, ...], int]()
+    for number, table in enumerate(tables):
+        unknown = [name for name in table if name not in known]
+        for name in unknown:
+            yield (number, name), f"unknown key {name!r}: {suggest(name, known)}"
+        if "output" not in table:
+            yield (number,), "output is missing"
+            continue
+        try:
+            _make_derivation({name: table[name] for name in table if name not in unknown}, "/")
+        except InvalidInputError as error:
+            yield (number,), error.message
+        except (TypeError, AttributeError, ValueError) as error:
+            yield (number,), f"it has a value of a wrong type ({error})"
+        place = tuple(str(table.get(name, "")) for name in _PLACE)
+        first = outputs.setdefault((*place, str(table["output"]).strip("/")), number)
+        if first != number:
+            text = f"{table['output']!r} is the output of derived dataset {first + 1}, too"
+            yield (number, "output"), text
 
 
 def find_function(name: str) -> Any:

@@ -80,7 +80,10 @@ def test_all_problems_are_reported_with_their_lines(tmp_path: Path) -> None:
             },
             "retention.steps: 1h is shorter than one step of 6h",
         ),
-        ({"derive": [{"output": "o", "chunk": {"time": 1}}]}, "derive.0: .*did you mean 'chunks'"),
+        (
+            {"derive": [{"output": "o", "chunk": {"time": 1}}]},
+            "derive.0.chunk: .*did you mean 'chunks'",
+        ),
         ({"variables": {"t": {"between": [9, 1]}}}, "variables.t.between: 9.0 is larger than 1.0"),
         ({"notify": [{}]}, "give one of command, url, url_env"),
         ({"variables": {"t": {"attributes": {"units": "K"}}}}, "use units"),
@@ -89,6 +92,46 @@ def test_all_problems_are_reported_with_their_lines(tmp_path: Path) -> None:
 def test_contradictions_are_refused(more: dict[str, Any], said: str) -> None:
     with pytest.raises(DeclarationError, match=said):
         load({**SMALL, **more})
+
+
+def test_wrong_values_and_derived_datasets_are_all_reported(tmp_path: Path) -> None:
+    path = tmp_path / "dataset.toml"
+    path.write_text("""repository = "repo"
+mode = "virtul"
+[sources]
+files = ["in/*.nc"]
+[variables.t2m]
+between = "warm"
+[guards]
+duplicates = "replce"
+[credentials]
+archive = "word"
+[[derive]]
+output = "daily"
+by = { time = "1D" }
+groupby = "time.month"
+how = "median"
+[[derive]]
+output = "/daily/"
+chunk = { time = 1 }
+[[derive]]
+output = "monthly"
+how = "men"
+""")
+
+    with pytest.raises(DeclarationError) as caught:
+        load(path)
+
+    problems = dict(each.removeprefix("line ").split(": ", 1) for each in caught.value.problems)
+    assert set(problems) == {"2", "6", "8", "10", "11", "17", "18", "19"}
+    assert problems["2"] == "mode: unknown value 'virtul': did you mean 'virtual'?"
+    assert problems["6"] == "variables.t2m.between: expected a list, not 'warm'"
+    assert "did you mean 'replace'?" in problems["8"]
+    assert "by and groupby" in problems["11"]
+    assert problems["17"].endswith("'/daily/' is the output of derived dataset 1, too")
+    assert "did you mean 'chunks'?" in problems["18"]
+    assert "did you mean 'mean'?" in problems["19"]
+    assert "word" not in str(caught.value)
 
 
 def test_every_key_is_on_the_page() -> None:
