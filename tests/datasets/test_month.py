@@ -35,6 +35,10 @@ class Mortal(ForwardingStorage):
         super().__init__(inner)
         self.life = life
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return the storage itself to tasks of Spark, which outlive the driver."""
+        return _same, (self._inner,)
+
     def _begin(self, request: Request) -> Injection:
         self.life.requests += 1
         if request.verb.is_write:
@@ -44,6 +48,10 @@ class Mortal(ForwardingStorage):
         return super()._begin(request)
 
 
+def _same(storage: Storage) -> Storage:
+    return storage
+
+
 @dataclass
 class Life:
     """Writes that a process has left, and its requests so far."""
@@ -51,7 +59,9 @@ class Life:
     writes: int = 1_000_000
     requests: int = 0
 
-    def run(self, declaration: Declaration, clock: Callable[[], datetime]) -> Any:
+    def run(
+        self, declaration: Declaration, clock: Callable[[], datetime], spark: Any = None
+    ) -> Any:
         """Run a cycle; return its report, or None if the process died."""
 
         def open_mortal(*args: Any, **options: Any) -> Storage:
@@ -60,7 +70,7 @@ class Life:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("frazil.datasets.opened_dataset.storage_from_url", open_mortal)
             try:
-                return run(declaration, now=clock)
+                return run(declaration, now=clock, spark=spark)
             except KilledError:
                 return None
 
@@ -152,16 +162,13 @@ def simulate(folder: Path, repository: str, days: int, mode: str, spark: Any = N
             )
             assert begun.snapshot_id is None
             assert begun.files == len(past) * len(LEADS) * len(MEMBERS)
-        if spark is None:
-            # In a month, once at each of the writes that a run has.
-            died += Life((day * 3) % 23).run(declaration, clock) is None
-            reader.look()
-            life = Life()
-            report = life.run(declaration, clock)
-            # Requests don't grow with what is published.
-            assert life.requests <= 260 + 10 * len(report.files)
-        else:
-            report = run(declaration, now=clock, spark=spark)
+        # In a month, once at each of the writes that a run has.
+        died += Life((day * 3) % 23).run(declaration, clock, spark) is None
+        reader.look()
+        life = Life()
+        report = life.run(declaration, clock, spark)
+        # Requests don't grow with what is published.
+        assert life.requests <= 260 + 10 * len(report.files)
         # Work is in proportion to what is new: one chunk a file.
         assert report.chunks <= len(report.files)
         if day % 5 == 0:
@@ -171,7 +178,7 @@ def simulate(folder: Path, repository: str, days: int, mode: str, spark: Any = N
             assert done.snapshot_id is not None
             assert done.files == 0
         reader.look()
-    assert died > 0 or spark is not None
+    assert died > 0
 
     assert not find_wrong(reader.read(), centre.versions)
     assert not find_wrong(reader.read("series"), centre.versions)
