@@ -71,6 +71,19 @@ def shift(box: Box, offsets: Sequence[int]) -> Box:
     )
 
 
+def replace_axis(box: Box, axis: int, ends: tuple[int, int]) -> Box:
+    """Return a box with other ends along one axis."""
+    return (*box[:axis], ends, *box[axis + 1 :])
+
+
+def runs_of(indices: NDArray[Any]) -> list[tuple[int, int]]:
+    """Return the ranges of consecutive numbers among some, which ascend."""
+    if not len(indices):
+        return []
+    cuts = np.flatnonzero(np.diff(indices) > 1) + 1
+    return [(int(part[0]), int(part[-1]) + 1) for part in np.split(indices, cuts)]
+
+
 def cut(area: Box, unit: Sequence[int]) -> list[Box]:
     """Split an area into boxes that start at multiples of the unit, except at the edges of the area."""
     axes = [_cut_axis(*ends, size) for ends, size in zip(area, unit, strict=True)]

@@ -21,6 +21,7 @@ from frazil.spark.regions import (
     dimensions_of,
     open_array,
     refuse_existing,
+    slices_of,
     window,
 )
 from frazil.xarray import to_icechunk
@@ -29,10 +30,12 @@ from frazil.xarray import to_icechunk
 class Inputs:
     """Arrays of one version of a repository; opened again after unpickling."""
 
-    def __init__(self, session: Session, paths: tuple[str, ...]) -> None:
+    def __init__(
+        self, session: Session, paths: tuple[str, ...], opened: list[DataArray] | None = None
+    ) -> None:
         self.session = session
         self.paths = paths
-        self._opened: list[DataArray] | None = None
+        self._opened = opened
 
     def __reduce__(self) -> tuple[object, ...]:
         return (Inputs, (self.session, self.paths))
@@ -42,6 +45,15 @@ class Inputs:
         if self._opened is None:
             self._opened = [open_variable(self.session, path) for path in self.paths]
         return self._opened
+
+    def read(self, box: Box, elements: Mapping[int, NDArray[np.intp]] | None = None) -> Any:
+        """Return the values of a box of the only array; `elements` are those of an axis to read."""
+        (array,) = self.open()
+        index: list[Any] = [*slices_of(box)]
+        for axis, found in (elements or {}).items():
+            is_run = found[-1] - found[0] == len(found) - 1
+            index[axis] = slice(found[0], found[-1] + 1) if is_run else found
+        return array[tuple(index)].load().values
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,9 @@ import hashlib
 import inspect
 import json
 import textwrap
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -15,20 +16,26 @@ from numpy.typing import NDArray
 from xarray import DataArray
 
 from frazil.arguments import named_options
+from frazil.display import suggest
 from frazil.errors import InvalidInputError
 from frazil.repository.diff import compare_arrays
-from frazil.repository.session import Session
+from frazil.repository.session import ForkSession, Session
 from frazil.snapshots import SnapshotInfo
 from frazil.spark.arrays.blocks import BlockKind, Grouping, Space
+from frazil.spark.arrays.reduction import REDUCTIONS
 from frazil.spark.arrays.resample import Ends
 from frazil.spark.arrays.transform import BlockOptions
 from frazil.spark.regions import (
     Box,
     Margin,
     checked_encoding,
+    cut,
     find_unit,
+    grow,
     open_array,
     path_of,
+    replace_axis,
+    runs_of,
     whole,
 )
 from frazil.tables.columns import join_boxes
@@ -123,6 +130,11 @@ class Derivation:
             )
         if self.name is not None and (self.function is None or "/" in self.name or not self.name):
             raise InvalidInputError(f"invalid name {self.name!r}: it names what a function makes")
+        if self.how not in REDUCTIONS:
+            raise InvalidInputError(
+                f"invalid how {self.how!r}: {suggest(str(self.how), REDUCTIONS)}; others can't go on "
+                "from one step to the next: compute them with a function of whole dimensions"
+            )
         checked_encoding(self.encoding)
         if self.function is not None:
             self.describe()
@@ -279,11 +291,6 @@ def grown(old: Sequence[int], new: Sequence[int]) -> list[Box]:
     ]
 
 
-def replace_axis(box: Box, axis: int, ends: tuple[int, int]) -> Box:
-    """Return a box with other ends along one axis."""
-    return (*box[:axis], ends, *box[axis + 1 :])
-
-
 def find_other_coordinates(
     old: DataArray, new: DataArray
 ) -> list[dict[str, tuple[int, int]]] | None:
@@ -316,14 +323,6 @@ def find_other_coordinates(
     return found
 
 
-def runs_of(indices: NDArray[Any]) -> list[tuple[int, int]]:
-    """Return the ranges of consecutive numbers among some, which ascend."""
-    if not len(indices):
-        return []
-    cuts = np.flatnonzero(np.diff(indices) > 1) + 1
-    return [(int(part[0]), int(part[-1]) + 1) for part in np.split(indices, cuts)]
-
-
 # From changes of inputs to those of outputs
 
 
@@ -341,16 +340,146 @@ def steps_moved(old: Ends, new: Ends) -> list[tuple[int, int]]:
     return runs_of(moved)
 
 
-def groups_moved(old: Grouping, new: Grouping) -> list[tuple[int, int]]:
-    """Return the ranges of groups that have other labels or elements than before."""
-    moved = [
-        code
-        for code in range(len(new.labels))
-        if code >= len(old.labels)
-        or old.labels[code] != new.labels[code]
-        or not np.array_equal(np.flatnonzero(old.codes == code), np.flatnonzero(new.codes == code))
+@dataclass(frozen=True, slots=True, eq=False)
+class Members:
+    """Elements of the groups or steps along an axis, and what the last run has of them."""
+
+    counts: NDArray[np.int64]
+    """Number of elements of each."""
+    new: NDArray[np.int64]
+    """Number of elements that are appended since the last run."""
+    origins: NDArray[np.intp]
+    """Former index of those that begin with their former elements; -1 for others."""
+    has_state: NDArray[np.bool_]
+    """True for those whose partial state, where one is needed, has all former elements."""
+    find: Callable[[int, int], NDArray[np.intp]]
+    """Return the groups or steps of a range of elements."""
+
+    @classmethod
+    def of_groups(cls, old: Grouping, new: Grouping, known: NDArray[np.int64]) -> "Members":
+        """Compare groups with those of the last run, whose states have `known` elements each."""
+        origins = _find_origins(old, new)
+        former = count_codes(old.codes, len(old.labels))
+        is_whole = (known == former) & (former > 0) if len(known) == len(former) else former < 0
+        counts = count_codes(new.codes, len(new.labels))
+        appended = count_codes(new.codes[len(old.codes) :], len(new.labels))
+        has_state = np.append(is_whole, np.False_)[origins]
+        return cls(counts, appended, origins, has_state, partial(_codes_between, new.codes))
+
+    @classmethod
+    def of_steps(cls, old: Ends, new: Ends, known: NDArray[np.int64]) -> "Members":
+        """Compare steps with those of the last run, the last of which has a state."""
+        count, last = min(len(old), len(new)) - 1, len(old) - 2
+        origins = np.full(len(new) - 1, -1, np.intp)
+        is_same = (old[:count] == new[:count]) & (old[1 : count + 1] == new[1 : count + 1])
+        origins[:count][is_same] = np.flatnonzero(is_same)
+        has_state = np.ones(len(new) - 1, np.bool_)
+        if 0 <= last < len(origins):
+            if old[last] == new[last] and new[last + 1] >= old[-1]:
+                origins[last] = last
+            has_state[last] = 0 < known[0] == old[-1] - old[last]
+        has_state[-1:] &= last == len(origins) - 1
+        appended = np.diff(new.clip(min=old[-1]))
+        return cls(np.diff(new), appended, origins, has_state, partial(_steps_between, new))
+
+    def find_affected(
+        self,
+        dirty: Sequence[Box],
+        seam: tuple[int, int],
+        axis: int,
+        shape: Sequence[int],
+        moved: Sequence[Box],
+        map_box: Callable[[Box], Box],
+    ) -> tuple[list[Box], NDArray[np.intp], NDArray[np.bool_]]:
+        """Return the boxes of results that changes affect, the origins, and which have a state then.
+
+        Elements of the seam may be as before: the task of a box compares them. Boxes in `moved` have
+        other elements along other axes.
+        """
+        origins, found = self.origins.copy(), [*moved]
+        is_touched = np.full(len(origins), bool(moved))
+        origins[is_touched] = -1
+        for box in dirty:
+            start, stop = box[axis]
+            certain, unsure = (start, min(stop, seam[0])), (max(start, seam[0]), min(stop, seam[1]))
+            for part in (certain, unsure):
+                if part[0] < part[1]:
+                    places = self.find(*part)
+                    is_touched[places] = True
+                    if part is certain:
+                        origins[places] = -1
+                    found += [replace_axis(map_box(box), axis, run) for run in runs_of(places)]
+        is_entire = (self.origins != np.arange(len(origins))) | (self.new > 0)
+        is_entire |= is_touched & ~self.has_state
+        origins[is_entire & ~self.has_state] = -1
+        everything = whole(shape)
+        runs = runs_of(np.flatnonzero(is_entire))
+        found += [replace_axis(everything, axis, run) for run in runs]
+        return found, origins, is_entire | self.has_state
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Changes of an array since the last run."""
+
+    dirty: list[Box]
+    seam: tuple[int, int]
+    compare: Callable[[NDArray[np.int64]], Members]
+    """Compare the groups or steps, given how many elements their states have."""
+    map_box: Callable[[Box], Box] = tuple
+    """Return the box of the result along the other axes."""
+    moved: Sequence[Box] = ()
+    """Boxes of the result with other elements along other axes."""
+
+
+def _find_origins(old: Grouping, new: Grouping) -> NDArray[np.intp]:
+    """Return the former index of each group that begins with its former elements; -1 for others."""
+    origins = np.full(len(new.labels), -1, np.intp)
+    if not len(old.labels) or old.labels.dtype.kind != new.labels.dtype.kind:
+        return origins
+    places = np.searchsorted(old.labels, new.labels).clip(max=len(old.labels) - 1)
+    is_known = old.labels[places] == new.labels
+    origins[is_known] = places[is_known]
+    # By former code, with a last item for elements without a label, whose code is -1.
+    present = np.full(len(old.labels) + 1, -1, np.intp)
+    present[places[is_known]] = np.flatnonzero(is_known)
+    before, after = present[old.codes], new.codes[: len(old.codes)]
+    lost, before = before[len(after) :], before[: len(after)]
+    for codes in (lost, before[before != after], after[before != after]):
+        origins[codes[codes >= 0]] = -1
+    return origins
+
+
+def count_codes(codes: NDArray[np.intp], groups: int) -> NDArray[np.int64]:
+    """Return the number of elements of each group; those with the code -1 are in none."""
+    return np.bincount(codes[codes >= 0], minlength=groups).astype(np.int64)
+
+
+def _codes_between(codes: NDArray[np.intp], start: int, stop: int) -> NDArray[np.intp]:
+    found = np.unique(codes[start:stop])
+    return found[found >= 0]
+
+
+def _steps_between(ends: Ends, start: int, stop: int) -> NDArray[np.intp]:
+    return np.arange(*steps_affected(ends, start, stop))
+
+
+def find_seam(
+    dirty: Sequence[Box], old: Sequence[int], new: Sequence[int], axis: int, unit: int
+) -> tuple[int, int]:
+    """Return the former elements along an axis that may have changed only because of an append.
+
+    They share a chunk with appended elements.
+    """
+    length = old[axis]
+    start = length - length % unit
+    is_appended = new[axis] > length and [*old[:axis], *old[axis + 1 :]] == [
+        *new[:axis],
+        *new[axis + 1 :],
     ]
-    return runs_of(np.array(moved, np.int64))
+    if is_appended and any(box[axis][0] < length and box[axis][1] > start for box in dirty):
+        return start, length
+    return length, length
 
 
 def blocks_affected(
@@ -428,6 +557,43 @@ def _chunks_of(box: Box, sizes: NDArray[np.int64]) -> tuple[NDArray[np.int64], .
     chunks = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(box))
     starts = chunks * sizes
     return chunks, np.maximum(starts, ends[:, 0]) - starts, np.minimum(sizes, ends[:, 1] - starts)
+
+
+WriteBox = Callable[[ForkSession, Box], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """Boxes of one output array to write, and the task that writes one."""
+
+    write: WriteBox
+    boxes: Sequence[Box]
+    unit: Sequence[int]
+    """Part of the boxes' space stored as one object."""
+    item_bytes: int
+    """Bytes read for an element of a box."""
+    most_items: int
+    """Maximum elements of the box that a task holds at a time."""
+
+    def split(self) -> Iterator[Box]:
+        """Yield boxes of whole chunks that fit in memory."""
+        for box in self.boxes:
+            ends = [
+                -(-(stop - start) // unit) * unit
+                for (start, stop), unit in zip(box, self.unit, strict=True)
+            ]
+            yield from cut(box, grow(self.unit, ends, self.most_items)) if box else [box]
+
+
+@dataclass(frozen=True, slots=True)
+class WriteProducts:
+    """Task that writes one box of one of several products."""
+
+    writers: tuple[WriteBox, ...]
+
+    def __call__(self, session: ForkSession, region: tuple[int, Box]) -> None:
+        number, box = region
+        self.writers[number](session, box)
 
 
 # Levels of a pyramid

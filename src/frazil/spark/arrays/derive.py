@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from frazil.arguments import verb
@@ -23,6 +24,7 @@ from frazil.spark.arrays.derivation import (
     refuse_other_declaration,
 )
 from frazil.spark.arrays.derived_arrays import Deriving
+from frazil.spark.arrays.reduction import PARTIALS
 from frazil.spark.job import METRICS, CommitReport, Job, SparkSession
 from frazil.spark.regions import path_of, save_rules
 from frazil.spark.transaction import AnyRepository, CommitRun, committing, find_repository
@@ -81,7 +83,8 @@ def derive(
 
     The metadata of the commit names the snapshot of the source and the declaration. The next run
     compares that snapshot with the newest one, and computes the elements that depend on what differs.
-    The result equals that of computing everything again; sums and means of floats up to rounding.
+    The result equals that of computing everything again; sums, means and standard deviations of
+    floats over dimensions other than time up to rounding.
 
     Parameters
     ----------
@@ -223,15 +226,17 @@ def _commit(
 
 def _refuse_edits(repository: Repository, since: str, session: Session, output: str) -> None:
     """Raise ConflictError if others changed values of the derived group after a snapshot."""
-    before = repository.readonly_session(snapshot_id=since).state.view
-    if [*before.descendants(output)] == [*session.state.view.descendants(output)]:
+    own = (output, f"{PARTIALS}{output}")
+    views = repository.readonly_session(snapshot_id=since).state.view, session.state.view
+    before, after = ([*chain(*map(view.descendants, own))] for view in views)
+    if before == after:
         return
     for commit in CommitRange(repository, since, session.snapshot_id).list():
         job = repository.lookup_snapshot(commit.id).metadata.get(METRICS)
         if isinstance(job, Mapping) and job.get("job") in _KEEP_VALUES:
             continue
         for change in find_changes(session.state.context.protocol, commit):
-            if f"{change.path}/".startswith(f"{output}/"):
+            if f"{change.path}/".startswith(tuple(f"{path}/" for path in own)):
                 raise ConflictError(
                     message=f"{change.path} was changed by the commit {commit.id} ({commit.message!r})"
                     f", and not by derive: derive {output} again with rebuild=True"

@@ -1,22 +1,23 @@
 """Arrays of a derived dataset: what each run creates, resizes and writes."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import prod
 from typing import Any
 
 import numpy as np
 import zarr
+from numpy.typing import NDArray
 from xarray import DataArray, Dataset
 
 from frazil.errors import (
     InvalidInputError,
 )
 from frazil.maintenance.reachability import pack
-from frazil.repository.session import ForkSession, Session
+from frazil.repository.session import Session
 from frazil.spark.arrays.blocks import (
     Computation,
-    Grouping,
     Inputs,
     Output,
     count_bytes,
@@ -29,17 +30,20 @@ from frazil.spark.arrays.blocks import (
     refuse_type,
 )
 from frazil.spark.arrays.derivation import (
+    Change,
     Derivation,
     Dirty,
+    Members,
+    Product,
+    WriteProducts,
     blocks_affected,
+    count_codes,
     describe_levels,
     find_dirty,
     find_other_coordinates,
-    groups_moved,
+    find_seam,
     grown,
     plan_boxes,
-    replace_axis,
-    runs_of,
     steps_affected,
     steps_moved,
 )
@@ -47,19 +51,13 @@ from frazil.spark.arrays.rechunk import CopyBox, Copying, RechunkPlan, plan_arra
 from frazil.spark.arrays.reduction import (
     BLOCK_BYTES,
     MOST_STATE_BYTES,
-    Layout,
-    Reduction,
-    add_block,
+    PARTIALS,
+    Former,
+    GroupBlock,
+    Partials,
     find_reduction,
 )
-from frazil.spark.arrays.resample import (
-    ResampleBlock,
-    Steps,
-    count_item,
-    describe_steps,
-    find_steps,
-    refuse_empty,
-)
+from frazil.spark.arrays.resample import Ends, ResamplePlan, find_steps
 from frazil.spark.arrays.transform import BlockOptions, MapBlock, describe_output, shared_dims
 from frazil.spark.regions import (
     LEAST_TASK_BYTES,
@@ -68,7 +66,6 @@ from frazil.spark.regions import (
     byte_count,
     count_items,
     create_like,
-    cut,
     dimensions_of,
     find_unit,
     grow,
@@ -76,8 +73,8 @@ from frazil.spark.regions import (
     open_for_writing,
     path_of,
     plan_margins,
+    replace_axis,
     resolve_chunks,
-    slices_of,
     whole,
 )
 from frazil.spark.transaction import (
@@ -91,76 +88,12 @@ MAX_MEMORY = 512_000_000
 _NAMING = ("coordinates", "bounds", "climatology", "grid_mapping", "ancillary_variables")
 """Attributes that name other arrays which a variable needs."""
 
-WriteBox = Callable[[ForkSession, Box], object]
+_MEMBERS = "members"
+"""Number of elements that each partial state has."""
 
 
-@dataclass(frozen=True, slots=True)
-class Product:
-    """Boxes of one output array to write, and the task that writes one."""
-
-    write: WriteBox
-    boxes: Sequence[Box]
-    unit: Sequence[int]
-    """Part of the boxes' space stored as one object."""
-    item_bytes: int
-    """Bytes read for an element of a box."""
-    most_items: int
-    """Maximum elements of the box that a task holds at a time."""
-
-    def split(self) -> Iterator[Box]:
-        """Yield boxes of whole chunks that fit in memory."""
-        for box in self.boxes:
-            ends = [
-                -(-(stop - start) // unit) * unit
-                for (start, stop), unit in zip(box, self.unit, strict=True)
-            ]
-            yield from cut(box, grow(self.unit, ends, self.most_items)) if box else [box]
-
-
-@dataclass(frozen=True, slots=True)
-class _WriteProducts:
-    """Task that writes one box of one of several products."""
-
-    writers: tuple[WriteBox, ...]
-
-    def __call__(self, session: ForkSession, region: tuple[int, Box]) -> None:
-        number, box = region
-        self.writers[number](session, box)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class GroupBlock:
-    """Task that computes and writes one box of a climatology."""
-
-    computation: Computation
-    output: Output
-    reduction: Reduction
-    grouping: Grouping
-    piece: int
-    """Elements of the grouped dimension that are read at a time."""
-    dtype: "np.dtype[Any]"
-
-    def __call__(self, session: ForkSession, box: Box) -> None:
-        """Read the elements of the groups, reduce and write them."""
-        space = self.computation.space
-        axis = space.dims.index(self.grouping.dim)
-        first, last = box[axis]
-        codes = self.grouping.codes - first
-        codes[(codes < 0) | (codes >= last - first)] = -1
-        labels = self.grouping.labels[first:last]
-        grouping = replace(self.grouping, labels=labels, codes=codes)
-        layout = Layout(space, (self.grouping.dim,), grouping)
-        state = self.reduction.start(tuple(stop - start for start, stop in box), self.dtype)
-        for start in range(0, len(codes), self.piece):
-            members = np.flatnonzero(codes[start : start + self.piece] >= 0) + start
-            if len(members):
-                ends = (int(members[0]), int(members[-1]) + 1)
-                values = self.computation(replace_axis(box, axis, ends))
-                add_block(
-                    self.reduction, state, values.transpose(*space.dims).values, layout, (ends,)
-                )
-        array = open_for_writing(session, self.output.path)
-        array[slices_of(box)] = self.reduction.finish(state).astype(self.output.dtype)
+def _resized(shape: Sequence[int], axis: int, size: int) -> tuple[int, ...]:
+    return (*shape[:axis], size, *shape[axis + 1 :])
 
 
 @dataclass(slots=True)
@@ -186,7 +119,8 @@ class Deriving:
     opened: dict[tuple[int, str], Dataset] = field(default_factory=dict)
     """Groups of the source by session."""
     kept: set[str] = field(default_factory=set)
-    """Coordinates that the source does not have."""
+    """Coordinates that the source does not have, and arrays of partial states."""
+    base: Session | None = None
 
     @property
     def output(self) -> str:
@@ -298,14 +232,14 @@ class Deriving:
 
     def reduce(self, path: str, target_path: str, old: DataArray | None) -> Iterator[Product]:
         """Plan coarser steps, or groups, of an array of the source."""
-        attributes = "decoding"
-        dirty = find_dirty(self.old, self.new, path, attributes=attributes)
-        inputs = Inputs(self.new, (path,))
+        dirty = find_dirty(self.old, self.new, path, attributes="decoding")
+        inputs = Inputs(self.new, (path,), [self._open(self.new, path)])
         if self.what.groupby is not None:
             yield from self._group(inputs, target_path, dirty, old)
         else:
-            sizes = None if old is None else dict(zip(old.dims, old.shape, strict=True))
-            yield from self._coarsen(inputs, target_path, dirty, old, sizes)
+            yield from self._coarsen(
+                inputs, target_path, dirty, old, None if old is None else old.shape
+            )
 
     def _coarsen(
         self,
@@ -313,36 +247,48 @@ class Deriving:
         target_path: str,
         dirty: Dirty,
         old: DataArray | None,
-        old_sizes: Mapping[Any, int] | None,
+        old_shape: tuple[int, ...] | None,
     ) -> Iterator[Product]:
         array = self._open(inputs.session, inputs.paths[0])
         by = {dim: rule for dim, rule in (self.what.by or {}).items() if dim in array.dims}
-        steps = {dim: find_steps(array, dim, rule) for dim, rule in by.items()}
-        refuse_empty(array, self.what.how, steps)
-        reduction = find_reduction(self.what.how, array.dtype)
-        space = find_space([array])
-        output = describe_steps(
-            target_path, array, space, steps, self._chunks(array.dims), None,
-            reduction.result_type(array.dtype),
-        )  # fmt: skip
-        output, before = self._reconcile(output)
-        if before is None or old_sizes is None:
-            dirty = None
-        if dirty is not None and old_sizes is not None:
-            ends = {dim: _old_ends(old, old_sizes[dim], dim, rule) for dim, rule in by.items()}
-            dirty = [_map_steps(box, space.dims, steps) for box in dirty]
-            dirty += [
-                replace_axis(whole(output.shape), space.dims.index(dim), run)
-                for dim, each in steps.items()
-                for run in steps_moved(ends[dim], each.ends)
+        plan = ResamplePlan.of(array, by, self.what.how, target_path, self._chunks(array.dims))
+        dims, ends, item = plan.space.dims, plan.ends, plan.item_bytes
+        output, before = self._reconcile(plan.output)
+        times = [dim for dim, rule in by.items() if isinstance(rule, str)]
+        axis = dims.index(times[0]) if times else 0
+        is_appended = dims[axis] in by
+        change = None
+        if before is not None and dirty is not None and old_shape is not None:
+            old_ends = [
+                _old_ends(old, size, dim, by[dim]) if dim in by else np.arange(size + 1)
+                for dim, size in zip(dims, old_shape, strict=True)
             ]
+            moved = [
+                replace_axis(whole(output.shape), number, run)
+                for number, dim in enumerate(dims)
+                if dim in by and not (is_appended and number == axis)
+                for run in steps_moved(old_ends[number], ends[number])
+            ]
+            change = Change(
+                dirty, find_seam(dirty, old_shape, array.shape, axis, plan.space.chunks[axis]),
+                partial(Members.of_steps, old_ends[axis], ends[axis]), partial(_map_box, ends), moved,
+            )  # fmt: skip
+        if is_appended:
+            columns = plan.reduction.columns(array.dtype)
+            partials, former, dirty, share = self._keep(
+                output, before, axis, np.diff(ends[axis]), 1, columns, inputs, change
+            )
+            task = plan.task(inputs, output, partials, former)
+        else:
+            dirty = None if change is None else [*map(change.map_box, change.dirty), *change.moved]
+            task, share = plan.task(inputs, output), 1.0
+        if dirty is not None:
             dirty += grown(before or (), output.shape)
         self._remember(target_path, dirty, before)
-        task = ResampleBlock.plan(inputs, array, space, steps, output, reduction)
-        unit, item = tuple(output.unit.values()), count_item(array)
+        unit = tuple(output.unit.values())
         # Elements of the input for one of the output.
-        each = max(prod(space.shape) // max(prod(output.shape), 1), 1)
-        state = sum(one.itemsize for one in reduction.columns(array.dtype).values())
+        each = max(int(prod(plan.space.shape) * share) // max(prod(output.shape), 1), 1)
+        state = sum(one.itemsize for one in plan.reduction.columns(array.dtype).values())
         yield Product(
             task, plan_boxes(dirty, output.shape, unit), unit, item * each,
             min(MOST_STATE_BYTES // state, max(LEAST_TASK_BYTES // (item * each), 1)),
@@ -369,28 +315,112 @@ class Deriving:
         output, before = self._reconcile(
             Output(target_path, dims, shape, sizes, dtype, array.attrs)
         )
-        if before is None or old is None:
-            dirty = None
-        if dirty is not None and old is not None:
-            found = []
-            for box in dirty:
-                codes = np.unique(grouping.codes[slice(*box[axis])])
-                found += [replace_axis(box, axis, run) for run in runs_of(codes[codes >= 0])]
-            moved = groups_moved(find_groups(old, self.what.groupby), grouping)
-            found += [replace_axis(whole(shape), axis, run) for run in moved]
-            dirty = found + grown(before or (), output.shape)
+        change = None
+        if before is not None and dirty is not None and old is not None:
+            change = Change(
+                dirty, find_seam(dirty, old.shape, array.shape, axis, space.chunks[axis]),
+                partial(Members.of_groups, find_groups(old, self.what.groupby), grouping),
+            )  # fmt: skip
+        columns, counts = reduction.columns(array.dtype), count_codes(grouping.codes, shape[axis])
+        partials, former, dirty, share = self._keep(
+            output, before, axis, counts, len(counts), columns, inputs, change
+        )
+        if dirty is not None:
+            dirty += grown(before or (), output.shape)
         self._remember(target_path, dirty, before)
         item = max(int(array.dtype.itemsize), 1)
-        each = max(space.size(grouping.dim) // max(len(grouping.labels), 1), 1)
-        piece = grow(space.chunks, space.shape, BLOCK_BYTES // item)[axis]
+        each = max(int(space.size(grouping.dim) * share) // max(shape[axis], 1), 1)
         task = GroupBlock(
-            Computation(inputs, space, None), output, reduction, grouping, piece, array.dtype
-        )
+            inputs, output, reduction, grouping, axis,
+            grow(space.chunks, space.shape, BLOCK_BYTES // item), array.dtype, partials, former,
+        )  # fmt: skip
         unit = tuple(output.unit.values())
-        state = sum(one.itemsize for one in reduction.columns(array.dtype).values())
+        state = sum(one.itemsize for one in columns.values())
         yield Product(
             task, plan_boxes(dirty, shape, unit), unit, item * each, MOST_STATE_BYTES // state
         )
+
+    def _keep(
+        self,
+        output: Output,
+        before: tuple[int, ...] | None,
+        axis: int,
+        counts: NDArray[np.int64],
+        states: int,
+        columns: Mapping[str, Any],
+        inputs: Inputs,
+        change: "Change | None",
+    ) -> tuple[Partials, Former | None, Dirty, float]:
+        """Plan which results continue from partial states of the last run, and where states are kept.
+
+        `counts` are the elements of each result along the axis; the last ones have `states`. Returns
+        also the affected results, and the share of their elements that is read.
+        """
+        dim, unit = output.dims[axis], tuple(output.unit.values())
+        base = self._base()
+        partials = Partials(f"{PARTIALS}{output.path}", axis, tuple(columns), base)
+        arrays = {
+            name: Output(
+                f"{partials.path}/{name}", output.dims, _resized(output.shape, axis, states),
+                _resized(unit, axis, min(unit[axis], max(states, 1))), dtype, {},
+            )
+            for name, dtype in columns.items()
+        }  # fmt: skip
+        arrays[_MEMBERS] = Output(
+            f"{partials.path}/{_MEMBERS}", (dim,), (states,), (max(states, 1),), np.dtype("i8"), {}
+        )
+        self.kept |= {each.path for each in arrays.values()}
+        found = {name: self._find(each.path) for name, each in arrays.items()}
+        is_known = before is not None and all(
+            found[name] is not None
+            and (found[name].dtype, dimensions_of(found[name])) == (each.dtype, each.dims)
+            for name, each in arrays.items()
+        )
+        dirty: Dirty = None
+        former, share, has_state = None, 1.0, np.ones(len(counts), np.bool_)
+        if change is not None and before is not None:
+            known = np.zeros(before[axis], np.int64)
+            if (
+                is_known
+                and self.old is not None
+                and self._source_of_states() == self.old.snapshot_id
+            ):
+                known = found[_MEMBERS][...]
+            members = change.compare(known)
+            dirty, origins, has_state = members.find_affected(
+                change.dirty, change.seam, axis, output.shape, change.moved, change.map_box
+            )
+            last = self.old if inputs.session is self.new and self.old is not None else base
+            former = Former(Inputs(last, inputs.paths), change.seam[1], change.seam, origins)
+            is_due = (members.new > 0) | (origins < 0)
+            unread = np.where(origins < 0, counts, members.new)[is_due]
+            share = float(unread.sum() / max(counts[is_due].sum(), 1))
+        if dirty is None or dirty or before != output.shape:
+            for name, each in arrays.items():
+                if not is_known:
+                    create_array(self.session, each, {}, overwrite=True)
+                elif found[name].shape != each.shape:
+                    found[name].resize(each.shape)
+            values = np.zeros(states, np.int64)
+            last_counts = np.where(has_state, counts, 0)[len(counts) - states :]
+            values[: len(last_counts)] = last_counts
+            self._find(arrays[_MEMBERS].path)[...] = values
+        return partials, former, dirty, share
+
+    def _base(self) -> Session:
+        """Return the version of the target that this run starts from."""
+        if self.base is None:
+            snapshot = self.session.snapshot_id
+            self.base = self.run.repository.readonly_session(snapshot_id=snapshot)
+        return self.base
+
+    def _source_of_states(self) -> Any:
+        """Return the snapshot of the source that the partial states are of."""
+        path = f"{PARTIALS}{self.output}"
+        if self._base().state.view.find_node(path) is None:
+            return None
+        group = zarr.open_group(self._base().store, path=path.lstrip("/"), mode="r")
+        return group.attrs.get("source_snapshot")
 
     def _chunks(self, dims: Sequence[Any]) -> dict[str, int]:
         return {dim: size for dim, size in (self.what.chunks or {}).items() if dim in dims}
@@ -418,8 +448,8 @@ class Deriving:
         given = self.what.blocks
         own = given if isinstance(given, BlockOptions) else BlockOptions(given)
         paths = tuple(map(self._path, names))
-        inputs = Inputs(self.new, paths)
         arrays = [self._open(self.new, path) for path in paths]
+        inputs = Inputs(self.new, paths, arrays)
         space = find_space(arrays)
         margins = plan_margins(own.halo, own.boundary)
         core = tuple(own.core_dims)
@@ -490,6 +520,8 @@ class Deriving:
             ranges += others
             ranges += [dict(zip(map(str, array.dims), box, strict=True)) for box in boxes]
             for dim, size in array.sizes.items():
+                if size != old.sizes[dim] and dim in computation.core_dims:
+                    return None  # a function of the whole dimension, which may be shorter
                 if size != old.sizes[dim] and dim in margins:
                     if margins[str(dim)].boundary == "wrap":
                         return None
@@ -611,10 +643,7 @@ class Deriving:
                 yield from self._copy_level(fork, path, f"{target}/{name}")
                 continue
             inputs, before = Inputs(fork, (path,)), self.shapes[path]
-            sizes = None
-            if before is not None:
-                sizes = dict(zip(dimensions_of(self._find(path)), before, strict=True))
-            yield from self._coarsen(inputs, f"{target}/{name}", self.dirty[path], None, sizes)
+            yield from self._coarsen(inputs, f"{target}/{name}", self.dirty[path], None, before)
 
     def _copy_level(self, fork: Session, path: str, target_path: str) -> Iterator[Product]:
         """Plan to copy an array that a level of a pyramid has in common with the one before."""
@@ -661,7 +690,12 @@ class Deriving:
         path = f"{group}/{name}"
         self.kept.add(path)
         plain = DataArray(labels.values, dims=(name,), name=name, attrs=labels.attrs)
-        if self._find(path) is not None:
+        former = self._find(path)
+        if former is not None:
+            is_number = labels.dtype.kind in "iuf" and former.dtype == labels.dtype
+            is_like = is_number and former.attrs.asdict() == plain.attrs
+            if is_like and np.array_equal(former[...], labels.values):
+                return
             found = open_variable(self.session, path)
             if found.identical(plain.assign_coords({name: plain})):
                 return
@@ -672,9 +706,10 @@ class Deriving:
     def _finish(self, data: Sequence[str]) -> None:
         """Delete what the derived dataset no longer has, and describe the levels of a pyramid."""
         kept = {*self.shapes, *self.kept}
-        for node in list(self.session.state.view.descendants(self.output)):
-            if node.array is not None and node.path not in kept:
-                del zarr.open_group(self.session.store, mode="a")[node.path.lstrip("/")]
+        for path in (self.output, f"{PARTIALS}{self.output}"):
+            for node in list(self.session.state.view.descendants(path)):
+                if node.array is not None and node.path not in kept:
+                    del zarr.open_group(self.session.store, mode="a")[node.path.lstrip("/")]
         if self.what.levels:
             group = zarr.open_group(self.session.store, path=self.output.lstrip("/"), mode="a")
             own = zarr.open_group(
@@ -692,10 +727,16 @@ class Deriving:
 
     def derive(self) -> None:
         """Write everything to the session."""
-        if self.old is None and self.session.state.view.find_node(self.output) is not None:
-            del zarr.open_group(self.session.store, mode="a")[self.output.lstrip("/")]
+        states = f"{PARTIALS}{self.output}"
+        for path in (self.output, states):
+            if self.old is None and self.session.state.view.find_node(path) is not None:
+                del zarr.open_group(self.session.store, mode="a")[path.lstrip("/")]
         for products in self.stages():
             self._write(products)
+        has_states = self.session.state.view.find_node(states) is not None
+        if has_states and self.session.has_uncommitted_changes:
+            group = zarr.open_group(self.session.store, path=states.lstrip("/"), mode="a")
+            group.attrs["source_snapshot"] = self.new.snapshot_id
 
     def _write(self, products: Sequence[Product]) -> None:
         """Run the tasks of one stage."""
@@ -715,7 +756,7 @@ class Deriving:
             copying.follow(plan, self.run, self.session, target_path)
         self.staged.clear()
         if groups := pack(regions, sizes, limit):
-            task = _WriteProducts(tuple(each.write for each in products))
+            task = WriteProducts(tuple(each.write for each in products))
             write_regions(runner, self.session, task, groups, "deriving")
 
 
@@ -746,8 +787,5 @@ def _old_ends(old: DataArray | None, size: int, dim: str, rule: str | int) -> An
     return np.append(np.arange(0, size, rule, dtype=np.int64), size)
 
 
-def _map_steps(box: Box, dims: Sequence[str], steps: Mapping[str, Steps]) -> Box:
-    return tuple(
-        steps_affected(steps[dim].ends, *ends) if dim in steps else ends
-        for dim, ends in zip(dims, box, strict=True)
-    )
+def _map_box(ends: Sequence[Ends], box: Box) -> Box:
+    return tuple(steps_affected(each, *part) for each, part in zip(ends, box, strict=True))

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 from typing import Any, ClassVar, Protocol, TypeVar
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from frazil.errors import InvalidInputError
 from frazil.maintenance.reachability import pack
 from frazil.repository.session import ForkSession, Session
-from frazil.spark.arrays.blocks import Computation, Grouping, Output, Space
+from frazil.spark.arrays.blocks import Computation, Grouping, Inputs, Output, Space
 from frazil.spark.regions import (
     MIB,
     Box,
@@ -23,6 +23,8 @@ from frazil.spark.regions import (
     open_array,
     open_for_writing,
     path_of,
+    replace_axis,
+    runs_of,
     slices_of,
     whole,
 )
@@ -37,6 +39,10 @@ MOST_STATE_BYTES = 256 * MIB
 """Maximum size of the partial states in a task."""
 FAN_IN = 16
 """Number of states combined by one task."""
+_FEW_ITEMS = 64
+"""Totals of fewer items are added by one call for all elements."""
+PARTIALS = "/_frazil/partials"
+"""Group of the partial states of derived arrays, by the paths of these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +204,14 @@ class Reduction(ABC):
     def finish(self, state: State) -> Values:
         """Return the result of a state."""
 
+    def fold(self, state: State, values: Values) -> None:
+        """Add elements to a state in place, one after the other along the first axis.
+
+        The result has the same bits, however many elements a call adds.
+        """
+        for each in values:
+            assign(state, self.combine(state, self.collect(each, ())))
+
     def result_type(self, dtype: DType) -> DType:
         """Return the data type of the result for elements of a data type."""
         return dtype if dtype.kind == "f" else np.dtype("f8")
@@ -215,6 +229,9 @@ class Count(Reduction):
 
     def collect(self, values: Values, axes: Axes) -> State:
         return {"count": _count(values, axes)}
+
+    def fold(self, state: State, values: Values) -> None:
+        assign(state, self.combine(state, self.collect(values, (0,))))
 
     def combine(self, one: State, other: State) -> State:
         return {"count": one["count"] + other["count"]}
@@ -235,6 +252,9 @@ class Sum(Reduction):
     def collect(self, values: Values, axes: Axes) -> State:
         return {"total": np.nansum(values, axis=axes, dtype=_sum_type(values.dtype))}
 
+    def fold(self, state: State, values: Values) -> None:
+        _add_in_order(state["total"], values)
+
     def combine(self, one: State, other: State) -> State:
         return {"total": one["total"] + other["total"]}
 
@@ -254,6 +274,10 @@ class Mean(Reduction):
     def collect(self, values: Values, axes: Axes) -> State:
         total = np.nansum(values, axis=axes, dtype=_sum_type(values.dtype))
         return {"count": _count(values, axes), "total": total}
+
+    def fold(self, state: State, values: Values) -> None:
+        state["count"] += _count(values, (0,))
+        _add_in_order(state["total"], values)
 
     def combine(self, one: State, other: State) -> State:
         return {name: one[name] + other[name] for name in ("count", "total")}
@@ -311,6 +335,9 @@ class _Extreme(Reduction):
         start = self.neutral(values.dtype)
         return {"extreme": np.asarray(self.choose.reduce(values, axis=axes, initial=start))}
 
+    def fold(self, state: State, values: Values) -> None:
+        assign(state, self.combine(state, self.collect(values, (0,))))
+
     def combine(self, one: State, other: State) -> State:
         return {"extreme": self.choose(one["extreme"], other["extreme"])}
 
@@ -361,6 +388,24 @@ def _count(values: Values, axes: Axes) -> Values:
         return np.asarray(np.sum(~np.isnan(values), axis=axes, dtype="i8"))
     rest = [size for axis, size in enumerate(values.shape) if axis not in axes]
     return np.full(rest, prod(values.shape[axis] for axis in axes), "i8")
+
+
+def _add_in_order(total: Values, values: Values) -> None:
+    """Add to a total along the first axis, from the first element to the last."""
+    wide = values.astype(total.dtype)
+    if wide.dtype.kind == "f":
+        wide[np.isnan(wide)] = 0
+    if total.size < _FEW_ITEMS:  # NumPy's sums of long axes add in another order
+        total[...] = np.add.accumulate(np.concatenate([total[None], wide]))[-1]
+        return
+    for each in wide:
+        total += each
+
+
+def assign(state: State, other: State) -> None:
+    """Replace the values of a state in place."""
+    for name, column in other.items():
+        state[name][...] = column
 
 
 def _sum_type(dtype: DType) -> DType:
@@ -504,6 +549,127 @@ def _add(
     known = {name: column[place] for name, column in state.items()}
     for name, column in reduction.combine(known, reduction.collect(values, axes)).items():
         state[name][place] = column
+
+
+# Derived arrays continue from the partial states of the run before
+
+
+@dataclass(frozen=True, slots=True)
+class Partials:
+    """Partial states of the groups or steps of a derived array: one array per column."""
+
+    path: str
+    """Path of the group that has them."""
+    axis: int
+    """Axis of the groups or steps."""
+    columns: tuple[str, ...]
+    last: Session
+    """Version that the last run wrote."""
+
+    def read(self, box: Box, places: NDArray[np.intp]) -> State:
+        """Return the states at some places of the axis, as of the last run."""
+        index: list[Any] = [*slices_of(box)]
+        index[self.axis] = places
+        return {
+            name: np.asarray(open_array(self.last, f"{self.path}/{name}").oindex[tuple(index)])
+            for name in self.columns
+        }
+
+    def write(self, session: ForkSession, box: Box, state: State) -> None:
+        """Write the states of a box."""
+        for name in self.columns:
+            open_for_writing(session, f"{self.path}/{name}")[slices_of(box)] = state[name]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Former:
+    """The last run: what its results and partial states are of."""
+
+    inputs: Inputs
+    """The source as of the last run."""
+    length: int
+    """Number of its elements along the axis."""
+    seam: tuple[int, int]
+    """Elements in rewritten chunks that may be as before, because new ones share their chunk."""
+    origins: NDArray[np.intp] = field(repr=False)
+    """Former index of each group or step; -1 to compute it from all its elements."""
+
+    def find_changed(self, inputs: Inputs, box: Box, axis: int, piece: Shape) -> NDArray[np.intp]:
+        """Return the elements of the seam that have other values in a box of the source."""
+        start, stop = self.seam
+        differ = np.zeros(stop - start, np.bool_)
+        for part in cut(replace_axis(box, axis, self.seam), piece):
+            ends = slice(part[axis][0] - start, part[axis][1] - start)
+            old, new = (each.read(part) for each in (self.inputs, inputs))
+            unequal = (old != new) & ~((old != old) & (new != new))
+            rest = tuple(each for each in range(unequal.ndim) if each != axis)
+            differ[ends] |= unequal.any(axis=rest)
+        return np.flatnonzero(differ) + start
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GroupBlock:
+    """Task that computes and writes one box of a climatology.
+
+    It adds the elements of each group in their order, so that a group continued from its partial state
+    has the same bits as one computed from all its elements.
+    """
+
+    inputs: Inputs
+    output: Output
+    reduction: Reduction
+    grouping: Grouping
+    axis: int
+    piece: Shape
+    """Shape of what is read at a time."""
+    dtype: "np.dtype[Any]"
+    partials: Partials
+    former: Former | None
+
+    def __call__(self, session: ForkSession, box: Box) -> None:
+        """Read the elements of the groups that the last run has not, reduce and write them."""
+        first, last = box[self.axis]
+        codes = self.grouping.codes
+        is_wanted = (codes >= first) & (codes < last)
+        codes = np.where(is_wanted, codes - first, -1)
+        origins = np.full(last - first, -1, np.intp)
+        if self.former is not None:
+            origins = self.former.origins[first:last].copy()
+            if self.former.seam[0] < self.former.seam[1]:
+                found = self.former.find_changed(self.inputs, box, self.axis, self.piece)
+                changed = codes[found]
+                origins[changed[changed >= 0]] = -1
+            is_wanted[: self.former.length] &= origins[codes[: self.former.length]] < 0
+        is_due = origins != np.arange(first, last)
+        is_due[codes[is_wanted]] = True
+        if not is_due.any():
+            return
+        state = self.reduction.start(tuple(stop - start for start, stop in box), self.dtype)
+        everything: tuple[Any, ...] = (slice(None),) * self.axis
+        known = np.flatnonzero(is_due & (origins >= 0))
+        if len(known):
+            for name, column in self.partials.read(box, origins[known]).items():
+                state[name][*everything, known] = column
+        self._add(state, box, np.flatnonzero(is_wanted), codes)
+        array = open_for_writing(session, self.output.path)
+        for start, stop in runs_of(np.flatnonzero(is_due)):
+            part = replace_axis(box, self.axis, (first + start, first + stop))
+            states = {name: column[*everything, start:stop] for name, column in state.items()}
+            array[slices_of(part)] = self.reduction.finish(states).astype(self.output.dtype)
+            self.partials.write(session, part, states)
+
+    def _add(
+        self, state: State, box: Box, elements: NDArray[np.intp], codes: NDArray[np.intp]
+    ) -> None:
+        """Add elements to the states of their groups."""
+        length = self.piece[self.axis]
+        cuts = np.flatnonzero(np.diff(elements // length)) + 1
+        for members in np.split(elements, cuts) if len(elements) else ():
+            values = np.moveaxis(self.inputs.read(box, {self.axis: members}), self.axis, 0)
+            for code in np.unique(codes[members]).tolist():
+                place = (*(slice(None),) * self.axis, code, ...)
+                views = {name: column[place] for name, column in state.items()}
+                self.reduction.fold(views, values[codes[members] == code])
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import product
-from math import prod
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,6 @@ from frazil.errors import InvalidInputError
 from frazil.maintenance.reachability import pack
 from frazil.repository.session import ForkSession
 from frazil.spark.arrays.blocks import (
-    Computation,
     Inputs,
     Output,
     Space,
@@ -24,15 +22,26 @@ from frazil.spark.arrays.blocks import (
     create_output,
     find_space,
 )
-from frazil.spark.arrays.reduction import BLOCK_BYTES, Reduction, State, find_reduction
+from frazil.spark.arrays.reduction import (
+    BLOCK_BYTES,
+    Former,
+    Partials,
+    Reduction,
+    State,
+    assign,
+    find_reduction,
+)
 from frazil.spark.job import CommitReport, Job, SparkSession
 from frazil.spark.regions import (
     Box,
     checked_encoding,
+    count_items,
     cut,
     grow,
     open_for_writing,
     path_of,
+    replace_axis,
+    runs_of,
     slices_of,
     whole,
 )
@@ -98,10 +107,85 @@ def _find_times(dim: str, coordinate: DataArray | None, rule: str) -> Steps:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class ResamplePlan:
+    """Steps of an array, and the output that a reduction makes of them."""
+
+    array: DataArray
+    space: Space
+    steps: Mapping[str, Steps]
+    reduction: Reduction
+    output: Output
+
+    @classmethod
+    def of(
+        cls,
+        array: DataArray,
+        by: Mapping[str, str | int],
+        how: str,
+        path: str,
+        chunks: Mapping[str, int],
+        *,
+        attrs: Mapping[str, Any] | None = None,
+        dtype: Any = None,
+    ) -> "ResamplePlan":
+        """Plan the output, with the chunk lengths, attributes and type of the input unless given."""
+        reduction = find_reduction(how, array.dtype)
+        steps = {dim: find_steps(array, dim, rule) for dim, rule in by.items()}
+        _refuse_empty(array, how, steps)
+        space = find_space([array])
+        shape = tuple(
+            len(steps[dim]) if dim in steps else size
+            for dim, size in zip(space.dims, space.shape, strict=True)
+        )
+        unknown = [dim for dim in chunks if dim not in space.dims]
+        if unknown:
+            raise InvalidInputError(
+                f"chunks names the dimension {unknown[0]!r}: there are {space.dims}"
+            )
+        lengths = tuple(
+            max(size if chunks.get(dim) == -1 else min(size, chunks.get(dim, space.chunk(dim))), 1)
+            for dim, size in zip(space.dims, shape, strict=True)
+        )
+        output = Output(
+            path, space.dims, shape, lengths, np.dtype(dtype or reduction.result_type(array.dtype)),
+            array.attrs if attrs is None else attrs,
+        )  # fmt: skip
+        return cls(array, space, steps, reduction, output)
+
+    @property
+    def item_bytes(self) -> int:
+        """Bytes of an element of the input, with what is read along with it."""
+        return max(count_bytes([self.array], dict.fromkeys(self.space.dims, 1)), 1)
+
+    @property
+    def ends(self) -> tuple[Ends, ...]:
+        """Steps of each dimension; dimensions that are not reduced keep their elements."""
+        return tuple(
+            self.steps[dim].ends if dim in self.steps else np.arange(size + 1)
+            for dim, size in zip(self.space.dims, self.space.shape, strict=True)
+        )
+
+    def task(
+        self,
+        inputs: Inputs,
+        output: Output,
+        partials: Partials | None = None,
+        former: Former | None = None,
+    ) -> "ResampleBlock":
+        """Return the task that writes boxes of an output as planned."""
+        piece = grow(self.space.chunks, self.space.shape, BLOCK_BYTES // self.item_bytes)
+        in_order = partials is not None and len(self.steps) == 1
+        return ResampleBlock(
+            inputs, output, self.reduction, self.ends, piece, self.array.dtype, in_order, partials,
+            former,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class ResampleBlock:
     """Task that computes and writes one box of the output."""
 
-    computation: Computation
+    inputs: Inputs
     output: Output
     reduction: Reduction
     ends: tuple[Ends, ...]
@@ -109,33 +193,52 @@ class ResampleBlock:
     piece: tuple[int, ...]
     """Shape of what is read at a time."""
     dtype: "np.dtype[Any]"
-
-    @classmethod
-    def plan(
-        cls,
-        inputs: Inputs,
-        array: DataArray,
-        space: Space,
-        steps: Mapping[str, Steps],
-        output: Output,
-        reduction: Reduction,
-    ) -> "ResampleBlock":
-        """Plan the task for an array and its steps; other dimensions keep their elements."""
-        ends = (
-            steps[dim].ends if dim in steps else np.arange(size + 1)
-            for dim, size in zip(space.dims, space.shape, strict=True)
-        )
-        piece = grow(space.chunks, space.shape, BLOCK_BYTES // count_item(array))
-        computation = Computation(inputs, space, None)
-        return cls(computation, output, reduction, tuple(ends), piece, array.dtype)
+    in_order: bool = False
+    """Add the elements of a step one after the other, so that all runs get the same bits."""
+    partials: Partials | None = None
+    """Where the state of the last step is kept."""
+    former: Former | None = None
 
     def __call__(self, session: ForkSession, box: Box) -> None:
         """Read the input of a box piece by piece, reduce and write it."""
-        shape = tuple(stop - start for start, stop in box)
-        state = self.reduction.start(shape, self.dtype)
-        for piece in cut(self.input_box(box), self.piece):
-            values = self.computation(piece).transpose(*self.output.dims).values
-            self._add(state, values, box, piece)
+        for part, is_continued in self._parts(box):
+            self._write(session, part, is_continued=is_continued)
+
+    def _parts(self, box: Box) -> list[tuple[Box, bool]]:
+        """Return the parts to compute, and for each if it continues its first step."""
+        if self.former is None or self.partials is None:
+            return [(box, False)]
+        axis, former = self.partials.axis, self.former
+        (first, last), ends = box[axis], self.ends[axis]
+        origins = former.origins[first:last].copy()
+        low, high = max(former.seam[0], int(ends[first])), min(former.seam[1], int(ends[last]))
+        if low < high:
+            found = replace(former, seam=(low, high)).find_changed(
+                self.inputs, self.input_box(box), axis, self.piece
+            )
+            origins[np.searchsorted(ends, found, "right") - 1 - first] = -1
+        has_new = ends[first + 1 : last + 1] > former.length
+        parts = []
+        for start, stop in runs_of(np.flatnonzero(has_new | (origins < 0))):
+            # Only the last former step can have new elements.
+            cuts = [start, *np.flatnonzero((origins >= 0)[start + 1 : stop]) + start + 1, stop]
+            parts += [
+                (replace_axis(box, axis, (first + a, first + b)), bool(origins[a] >= 0))
+                for a, b in pairwise(cuts)
+            ]
+        return parts
+
+    def _write(self, session: ForkSession, box: Box, *, is_continued: bool) -> None:
+        state = self.reduction.start(tuple(stop - start for start, stop in box), self.dtype)
+        area = self.input_box(box)
+        if self.partials is not None and self.former is not None and is_continued:
+            axis = self.partials.axis
+            known = self.partials.read(box, np.zeros(1, np.intp))
+            first = (*(slice(None),) * axis, slice(0, 1))
+            assign({name: column[first] for name, column in state.items()}, known)
+            area = replace_axis(area, axis, (self.former.length, area[axis][1]))
+        for piece in cut(area, self.piece):
+            self._add(state, self.inputs.read(piece), box, piece)
         finished = self.reduction.finish(state)
         dtype = self.output.dtype
         if dtype.kind in "iub" and not np.isfinite(finished).all():
@@ -144,6 +247,13 @@ class ResampleBlock:
             )
         array = open_for_writing(session, self.output.path)
         array[slices_of(box)] = finished.astype(dtype)
+        if (
+            self.partials is not None
+            and box[self.partials.axis][1] == self.output.shape[self.partials.axis]
+        ):
+            last = (*(slice(None),) * self.partials.axis, slice(-1, None))
+            place = replace_axis(box, self.partials.axis, (0, 1))
+            self.partials.write(session, place, {n: each[last] for n, each in state.items()})
 
     def input_box(self, box: Box) -> Box:
         """Return the elements of the input in a box of steps."""
@@ -163,11 +273,16 @@ class ResampleBlock:
             part = values[
                 tuple(slice(each.start, each.start + each.count * each.length) for each in run)
             ]
+            known = {name: column[steps] for name, column in state.items()}
+            if self.in_order and self.partials is not None:
+                axis = self.partials.axis
+                shape = [each.count * each.length for each in run]
+                shape[axis : axis + 1] = run[axis].count, run[axis].length
+                self.reduction.fold(known, np.moveaxis(part.reshape(shape), axis + 1, 0))
+                continue
             split = part.reshape([n for each in run for n in (each.count, each.length)])
             found = self.reduction.collect(split, tuple(range(1, 2 * len(run), 2)))
-            known = {name: column[steps] for name, column in state.items()}
-            for name, column in self.reduction.combine(known, found).items():
-                state[name][steps] = column
+            assign(known, self.reduction.combine(known, found))
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,39 +374,30 @@ def resample(
         source = run.repository.readonly_session(snapshot_id=session.snapshot_id)
         found = Inputs(source, (path_of(input),))
         (array,) = found.open()
-        reduction = find_reduction(how, array.dtype)
         written = dict(encoding or {})
-        dtype = np.dtype(written.pop("dtype", None) or reduction.result_type(array.dtype))
+        dtype = written.pop("dtype", None)
         written = checked_encoding(written)
-        steps = {dim: find_steps(array, dim, rule) for dim, rule in by.items()}
-        refuse_empty(array, how, steps)
-        space = find_space([array])
-        made = describe_steps(path_of(output), array, space, steps, chunks or {}, attrs, dtype)
+        plan = ResamplePlan.of(
+            array, by, how, path_of(output), chunks or {}, attrs=attrs, dtype=dtype
+        )
+        made = plan.output
         if shards := written.pop("shards", None):
             made = replace(made, shards=tuple(shards))
-        labels = {dim: each.labels for dim, each in steps.items() if each.labels is not None}
+        labels = {dim: each.labels for dim, each in plan.steps.items() if each.labels is not None}
         kept = {str(name): c for name, c in array.coords.items() if c.dims == (name,)}
         create_output(session, made, {**kept, **labels}, written, overwrite=overwrite)
         limit = run.task_bytes(array.nbytes)
         runner = run.choose_runner(is_small=array.nbytes <= limit)
         run.job.expect("resampling", bytes=array.nbytes)
-        task, item = (
-            ResampleBlock.plan(found, array, space, steps, made, reduction),
-            count_item(array),
-        )
+        task = plan.task(found, made)
         boxes = cut(whole(made.shape), made.shards or made.chunks)
-        sizes = [prod(b - a for a, b in task.input_box(box)) * item for box in boxes]
+        sizes = [count_items(task.input_box(box)) * plan.item_bytes for box in boxes]
         if groups := pack(boxes, sizes, limit):
             write_regions(runner, session, task, groups, "resampling")
         return run.commit(session, message or f"resample {input} to {output}", metadata)
 
 
-def count_item(array: DataArray) -> int:
-    """Return the bytes of an element, with what is read along with it."""
-    return max(count_bytes([array], dict.fromkeys(map(str, array.dims), 1)), 1)
-
-
-def refuse_empty(array: DataArray, how: str, steps: Mapping[str, Steps]) -> None:
+def _refuse_empty(array: DataArray, how: str, steps: Mapping[str, Steps]) -> None:
     """Raise InvalidInputError for steps whose result no integer can be."""
     for dim, each in steps.items():
         if array.dtype.kind != "f" and how in ("min", "max") and not np.diff(each.ends).all():
@@ -299,29 +405,3 @@ def refuse_empty(array: DataArray, how: str, steps: Mapping[str, Steps]) -> None
                 f"steps of {dim} without elements have no {how}, which {array.dtype} can't say: "
                 "choose longer steps, or how='mean'"
             )
-
-
-def describe_steps(
-    path: str,
-    array: DataArray,
-    space: Space,
-    steps: Mapping[str, Steps],
-    chunks: Mapping[str, int],
-    attrs: Mapping[str, Any] | None,
-    dtype: "np.dtype[Any]",
-) -> Output:
-    """Describe the array of the steps, with the chunk lengths of the input unless given."""
-    shape = tuple(
-        len(steps[dim]) if dim in steps else size
-        for dim, size in zip(space.dims, space.shape, strict=True)
-    )
-    unknown = [dim for dim in chunks if dim not in space.dims]
-    if unknown:
-        raise InvalidInputError(
-            f"chunks names the dimension {unknown[0]!r}: there are {space.dims}"
-        )
-    lengths = tuple(
-        max(size if chunks.get(dim) == -1 else min(size, chunks.get(dim, space.chunk(dim))), 1)
-        for dim, size in zip(space.dims, shape, strict=True)
-    )
-    return Output(path, space.dims, shape, lengths, dtype, array.attrs if attrs is None else attrs)
