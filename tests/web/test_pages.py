@@ -243,6 +243,19 @@ def test_a_long_list_of_arrays_loads_its_rest_as_one_scrolls(tmp_path: Path) -> 
     assert render_report(repo, "wide").count("<td>group</td>") == 449
 
 
+def test_the_code_of_an_array_runs_where_it_is_pasted(site: str) -> None:
+    def read_code(path: str) -> str:
+        page = get(f"{site}/array?path={quote(path)}")[2].decode()
+        return html.unescape(" ".join(page.split("<pre")[1:4]))
+
+    nested, nameless, hostile = map(read_code, ("/climate/t", "/odd/five", f"/{HOSTILE}"))
+
+    assert '--group climate \\\n  "SELECT * FROM t\n' in nested
+    assert 'zarr.open_array(session.store, path="odd/five")' in nameless
+    assert "SELECT" not in nameless
+    assert f"""'{HOSTILE.replace("'", chr(39) + '"' + chr(39) + '"' + chr(39))}'""" in hostile
+
+
 def test_pages_say_what_an_array_covers_and_its_type(site: str) -> None:
     _, _, extent = get(f"{site}/extent?path=/climate/t")
     _, _, page = get(f"{site}/array?path=/odd/dates")
