@@ -1,8 +1,8 @@
 """A million to a hundred million references in one ingest, and millions set by tasks.
 
     python -m benchmarks.scale [--forecasts 200 2000] [--killed 600] [--files 2000 20000]
-                                [--millions 1 3] [--ledger 1000000] [--beside 20000] [--rounds 1]
-                                [--folder …]
+                                [--millions 1 3] [--ledger 1000000] [--beside 20000] [--peers 2000]
+                                [--rounds 1] [--folder …]
 
 - *forecasts*: so many GRIB files of 5,000 messages each, with an index: init × lead × variable ×
   level × member (`benchmarks/support/grib_archive.py`); 20,000 files are 100 M references, 6 GB. The
@@ -14,6 +14,7 @@
 - *known files*: an ingest, in one process, of an archive whose files are all in the ledger but so many.
 - *beside*: an ingest of so many files while four writers commit to arrays of their own every second,
   and one appends to the array of the ingest. *written* is how often its manifests were written.
+- *peers*: so many of the HDF5 files, by Frazil and by VirtualiZarr with the official library.
 - *start-up* is Spark's, with what workers load, and is not part of the seconds.
 - *driver* is the most memory that the Python process of the user has had, *Java* that of Spark's own
   process, which holds the references between the steps.
@@ -39,6 +40,11 @@ from benchmarks.support.measuring import (
 from benchmarks.support.scale_workloads import REFERENCES_A_FILE, WRITERS
 
 WORKLOADS = "benchmarks.support.scale_workloads"
+PEERS = {
+    "VirtualiZarr + icechunk": "",
+    "VirtualiZarr with Dask + icechunk": "dask",
+}
+PEER_COLUMNS = ("references", "how", "seconds", "Frazil is faster by")
 COLUMNS = (
     "files", "references", "seconds", "µs a reference", "start-up s", "driver MB", "Java MB",
 )  # fmt: skip
@@ -136,6 +142,28 @@ def measure(counts: list[int], rounds: int) -> dict[int, list[Figures]]:
                 )
                 found.setdefault(count, []).append(figures)
     return found
+
+
+def measure_peers(count: int) -> list[list[str]]:
+    """Rows: the same files by Frazil and by its peers, in one run."""
+    with tempfile.TemporaryDirectory() as folder:
+        made = {"folder": folder, "count": count}
+        run_child(sys.executable, WORKLOADS, workload="make_files", **made)
+        seconds = {
+            "Frazil on Spark": run_child(sys.executable, WORKLOADS, workload="ingest", **made)
+        }
+        for how, parallel in PEERS.items():
+            seconds[how] = run_child(
+                find_official_python(), "benchmarks.support.pipeline_workloads",
+                workload="ingest_virtualizarr", folder=folder, parallel=parallel,
+                loaded=("time", "y", "x"), summed="t",
+            )  # fmt: skip
+    ours = seconds["Frazil on Spark"]["seconds"]
+    references = f"{count * REFERENCES_A_FILE:,}"
+    return [
+        [references, how, f"{each['seconds']:.1f}", f"{each['seconds'] / ours:.1f} ×"]
+        for how, each in seconds.items()
+    ]
 
 
 def measure_tasks(millions: list[int], rounds: int) -> dict[tuple[int, str], list[Figures]]:
@@ -246,6 +274,7 @@ def main() -> None:
     parser.add_argument("--millions", type=int, nargs="*", default=[1, 3])
     parser.add_argument("--ledger", type=int, nargs="*", default=[1_000_000])
     parser.add_argument("--beside", type=int, nargs="*", default=[20_000])
+    parser.add_argument("--peers", type=int, nargs="*", default=[2_000])
     options = parser.parse_args()
     if options.forecasts:
         with kept_folder(options.folder) as folder:
@@ -272,6 +301,9 @@ def main() -> None:
     if options.beside:
         rows = [measure_beside(count) for count in options.beside]
         print_table("Beside live writers", BESIDE_COLUMNS, rows)
+    if options.peers:
+        rows = [row for count in options.peers for row in measure_peers(count)]
+        print_table("Beside VirtualiZarr and the official library", PEER_COLUMNS, rows)
 
 
 if __name__ == "__main__":

@@ -62,7 +62,13 @@ def ingest_frazil(folder: str, mode: str, chunk_steps: int, members: int = 0) ->
     return {**figures, "startup_seconds": startup_seconds, "sum": _sum(folder)}
 
 
-def ingest_virtualizarr(folder: str, parallel: str, members: int = 0) -> Figures:
+def ingest_virtualizarr(
+    folder: str,
+    parallel: str,
+    members: int = 0,
+    loaded: tuple[str, ...] = ("time", "lat", "lon"),
+    summed: str = VARIABLES[0],
+) -> Figures:
     """VirtualiZarr's own way to many files, and the official library."""
     files: Any = [Path(each).as_uri() for each in list_archive(folder)]
     dims: Any = "time"
@@ -84,14 +90,14 @@ def ingest_virtualizarr(folder: str, parallel: str, members: int = 0) -> Figures
                 concat_dim=dims,
                 coords="minimal",
                 compat="override",
-                loadable_variables=["time", "lat", "lon"],
+                loadable_variables=list(loaded),
                 decode_times=False,
             )
         session = repository.writable_session("main")
         dataset.vz.to_icechunk(session.store)
         session.commit("virtual")
 
-    return {**timed(work)[1], "startup_seconds": 0, "sum": _sum(folder)}
+    return {**timed(work)[1], "startup_seconds": 0, "sum": _sum(folder, summed)}
 
 
 def ingest_forecasts(folder: str, is_indexed: bool) -> Figures:
@@ -258,7 +264,7 @@ def _create_official(folder: str) -> icechunk.Repository:
     )
 
 
-def _sum(folder: str) -> float:
+def _sum(folder: str, name: str = VARIABLES[0]) -> float:
     """The sum of one variable at some steps, by Frazil, whoever wrote it."""
     storage = frazil.local_filesystem_storage(f"{folder}/repository")
     containers: Mapping[str, Any] = (
@@ -266,7 +272,7 @@ def _sum(folder: str) -> float:
     ).virtual_chunk_containers or {}
     access = dict.fromkeys(containers, frazil.credentials.LocalFileSystemAccess)
     repository = frazil.Repository.open(storage, authorize_virtual_chunk_access=access)
-    return _sum_of(repository, VARIABLES[0])
+    return _sum_of(repository, name)
 
 
 def _sum_of(repository: frazil.Repository, name: str) -> float:
