@@ -65,7 +65,7 @@ def _ask(folder: str, way: str, question: str, seconds: float) -> Any:
     """Return the figures of a way, or the reason why there are none."""
     how = {"workload": way, "folder": folder, "question": question}
     try:
-        return run_child(sys.executable, WORKLOADS, timeout=seconds, **how)
+        return run_child(sys.executable, WORKLOADS, seconds, **how)
     except subprocess.TimeoutExpired:
         return f"over {seconds:.0f}"
     except subprocess.CalledProcessError:

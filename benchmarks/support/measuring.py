@@ -31,7 +31,7 @@ def find_official_python() -> str:
 
 
 def run_child(
-    python: str, module: str, *, timeout: float | None = None, **arguments: object
+    python: str, module: str, timeout: float | None = None, /, **arguments: object
 ) -> Figures:
     """Run a module of this package in a fresh process; it prints its figures as JSON, last."""
     done = subprocess.run(
