@@ -819,3 +819,21 @@ def test_texts_and_filters_of_zarr_v2_are_ingested(
     found = read(repo)
     xr.testing.assert_equal(found, join(*parts))
     assert found["name"].values.tolist() == ["a", "é", "a", "é"]
+
+
+@pytest.mark.parametrize("shorter", ["t", "time"])
+def test_arrays_of_different_lengths_are_refused_with_their_lengths(
+    repo: frazil.Repository, files: Path, shorter: str
+) -> None:
+    save(make("t", 0, 4), files / "0.nc")
+    ingest(repo, files / "0.nc", append_dim="time")
+    session = repo.writable_session("main")
+    array: Any = zarr.open_group(session.store)[shorter]
+    array.resize((3, *array.shape[1:]))
+    tip = session.commit("shorten one array only")
+    save(make("t", 4, 2), files / "4.nc")
+
+    with pytest.raises(InvalidInputError, match=rf"lengths along time: .*'{shorter}' 3"):
+        ingest(repo, files, append_dim="time")
+
+    assert repo.lookup_branch("main") == tip
