@@ -1,6 +1,6 @@
 """Time from a new file to its commit, and of derived datasets after one more step.
 
-python -m benchmarks.loop [--rounds N] [--days N] [--steps N]
+python -m benchmarks.loop [--rounds N] [--days N] [--steps N] [--side N]
 """
 
 import argparse
@@ -88,14 +88,14 @@ def time_runs(rounds: int, days: int) -> None:
         print(f"new files to commit, {title:22} {seconds:5.2f} s, processor {processor:5.2f} s")
 
 
-def time_derivations(steps: int) -> None:
+def time_derivations(steps: int, side: int) -> None:
     """Print the time of derived datasets of an array, whole and after one more step."""
     with tempfile.TemporaryDirectory() as name:
         repo = frazil.Repository.create(frazil.local_filesystem_storage(f"{name}/repo"))
         times = np.datetime64("2020-01-01", "ns") + np.arange(steps + 1) * np.timedelta64(1, "h")
-        values = np.random.default_rng(1).random((steps + 1, 64, 64), np.float32)
+        values = np.random.default_rng(1).random((steps + 1, side, side), np.float32)
         whole = xr.Dataset({"v": (("time", "y", "x"), values)}, {"time": times})
-        encoding = {"v": {"chunks": (1, 64, 64)}, "time": {"chunks": (512,)}}
+        encoding = {"v": {"chunks": (1, side, side)}, "time": {"chunks": (512,)}}
         with repo.transaction("main", message="source") as store:
             whole.isel(time=slice(0, steps)).to_zarr(
                 store, group="source", encoding=encoding, consolidated=False
@@ -121,11 +121,12 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--days", type=int, default=60, help="days that are published before")
     parser.add_argument("--steps", type=int, default=10_000, help="steps of the derived array")
+    parser.add_argument("--side", type=int, default=64, help="cells of a step along y and x")
     options = parser.parse_args()
     if options.rounds:
         time_runs(options.rounds, options.days)
     if options.steps:
-        time_derivations(options.steps)
+        time_derivations(options.steps, options.side)
 
 
 if __name__ == "__main__":
