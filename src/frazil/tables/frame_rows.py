@@ -203,16 +203,33 @@ def write_cells(session: Session, target: Target, cells: StoredCells) -> None:
     stored, grid = target.variables[cells.name], target.grids[cells.name]
     array = open_array(session, target.group, cells.name)
     if not stored.shape:
+        _refuse_other(stored, np.asarray(array[()]).reshape(1), cells.raw)
         array[()] = cells.raw[0]
         return
     for region, places, rows in split_by_chunk(stored, grid, cells.numbers):
         shape = tuple(each.stop - each.start for each in region)
-        if len(rows) == prod(shape):
+        if len(rows) == prod(shape) and not stored.is_kept:
             block = np.empty(shape, stored.raw)
         else:
             block = np.array(array[region]).reshape(shape)
+            _refuse_other(stored, block[places], cells.raw[rows])
         block[places] = cells.raw[rows]
         array[region] = block
+
+
+def _refuse_other(stored: Stored, old: NDArray[Any], new: NDArray[Any]) -> None:
+    """Raise InvalidInputError if rows change values of an array that keeps them."""
+    if not stored.is_kept:
+        return
+    differs = (old != new) & (old != stored.fill_value)
+    if old.dtype.kind in "fc":
+        differs &= ~np.isnan(old)
+    if differs.any():
+        (first,) = np.flatnonzero(differs)[:1]
+        raise InvalidInputError(
+            f"can't change the coordinate {stored.name} from {old[first]} to {new[first]}: leave the "
+            f"column out, or name {stored.name} as the table"
+        )
 
 
 def split_by_chunk(
@@ -401,6 +418,8 @@ def prepare(session: Session, options: WriteOptions, schema: pa.Schema, facts: F
     if options.fills_nulls:
         filled = {n: replace(each, fills_nulls=True) for n, each in target.variables.items()}
         target = replace(target, variables=filled)
+    kept = {n: replace(e, is_kept=n in options.kept) for n, e in target.variables.items()}
+    target = replace(target, variables=kept)
     if options.mode == "overwrite":
         clear(session, options, target)
     return target

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import date, datetime
 from typing import Any
 
 import numpy as np
@@ -46,8 +47,12 @@ from frazil.tables.table_source import (
 )
 from frazil.urls import BranchRef, NamedRef, Ref
 
+_GAP = r"(?:\s|/\*.*?\*/|--[^\n]*\n)"
 _VERSION = re.compile(
-    r"\s+(?:FOR\s+)?(?:SYSTEM_)?(VERSION|TIMESTAMP|TIME)\s+AS\s+OF\s+('[^'\\]*'|\d+)", re.IGNORECASE
+    rf"{_GAP}+(?:FOR{_GAP}+)?(?:SYSTEM_)?(VERSION|TIMESTAMP|TIME){_GAP}+AS{_GAP}+OF\b{_GAP}*"
+    rf"(?:(?:TIMESTAMP|DATE){_GAP}*(?=['\"]))?"
+    r"""(?P<value>'[^'\\]*'|"[^"\\]*"|\d+\b|:\w+)?""",
+    re.IGNORECASE | re.DOTALL,
 )
 _SAMPLE = re.compile(
     r"\s+TABLESAMPLE\s*(?:\w+\s*)?\([^()]*\)(?:\s*REPEATABLE\s*\(\d+\))?", re.IGNORECASE
@@ -77,6 +82,13 @@ class TableUse:
     as_of: str | None = None
     sample: str = ""
     """Its `TABLESAMPLE` clause."""
+
+    def __str__(self) -> str:
+        """Return its name and its version, if it names one."""
+        name = ".".join(filter(None, (self.folder, self.name)))
+        if self.version is not None:
+            return f"{name} VERSION AS OF '{self.version}'"
+        return name if self.as_of is None else f"{name} TIMESTAMP AS OF '{self.as_of}'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,7 +253,7 @@ def _use(text: str, table: exp.Table, args: Mapping[str, Any]) -> TableUse:
     select, is_alone = _find_select(table)
     where = None if select is None else select.args.get("where")
     version = _VERSION.match(text, end)
-    kind, value = (version[1].upper(), version[2].strip("'")) if version else ("", None)
+    kind, value = (version[1].upper(), _read_version(version, args)) if version else ("", None)
     end = version.end() if version else end
     sample = _SAMPLE.match(text, end)
     return TableUse(
@@ -256,6 +268,26 @@ def _use(text: str, table: exp.Table, args: Mapping[str, Any]) -> TableUse:
         version=value if kind == "VERSION" else None,
         as_of=value if kind in ("TIMESTAMP", "TIME") else None,
         sample=sample[0] if sample else "",
+    )
+
+
+def _read_version(clause: re.Match[str], args: Mapping[str, Any]) -> str:
+    """Return the constant or the parameter behind `AS OF`; raises InvalidInputError."""
+    given = clause["value"]
+    value = args.get(given[1:]) if given and given[0] == ":" else given and given.strip("'\"")
+    match value:
+        case str():
+            return value
+        case datetime():
+            # Spark's Python API takes a time without a zone as local time.
+            return value.astimezone().isoformat(" ", "microseconds")
+        case date() | int() if not isinstance(value, bool):
+            return str(value)
+    kind = clause[1].upper()
+    example = "VERSION AS OF 'v1'" if kind == "VERSION" else "TIMESTAMP AS OF '2026-01-31T12:00Z'"
+    raise InvalidInputError(
+        f"can't read the {kind.lower()} behind AS OF: give a text in quotes or a parameter, such as "
+        f"{example}"
     )
 
 
@@ -315,7 +347,7 @@ class PlannedTable:
     def explain(self) -> Iterator[str]:
         """Yield what is read of the table, and what is evaluated before the engine sees rows."""
         plan, table = self.table, self.table
-        yield f"Table {', '.join('.'.join(filter(None, (e.folder, e.name))) for e in self.uses)}"
+        yield f"Table {', '.join(map(str, self.uses))}"
         if isinstance(table, PartialAggregates):
             plan = table.plan
             names = {name: str(each) for name, each in table.derived.items()}

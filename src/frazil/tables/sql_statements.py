@@ -32,7 +32,7 @@ class ShowTables:
 
 @dataclass(frozen=True, slots=True)
 class Describe:
-    """`DESCRIBE table`."""
+    """`DESCRIBE table`, or `SHOW COLUMNS IN table`."""
 
     name: tuple[str, ...]
 
@@ -119,6 +119,7 @@ class Merge:
     source: str
     """Source, with its alias."""
     source_alias: str
+    """Empty if it has none."""
     on: str
     clauses: tuple[MergeClause, ...]
     options: Mapping[str, str]
@@ -160,6 +161,10 @@ def parse_statement(text: str, args: Mapping[str, Any] | None = None) -> Stateme
             return _parse_describe(reader)
         case "EXPLAIN":
             mode = reader.take_one_of("EXTENDED", "CODEGEN", "COST", "FORMATTED")
+            if reader.word() in COMMANDS:
+                raise InvalidInputError(
+                    f"EXPLAIN takes a query, not {reader.word()}: explain the SELECT of its cells"
+                )
             return Explain(mode, reader.rest("a query"))
         case "CALL":
             return _parse_call(reader, args or {})
@@ -179,8 +184,17 @@ def parse_statement(text: str, args: Mapping[str, Any] | None = None) -> Stateme
     return None
 
 
-def _parse_show(reader: "_Reader") -> ShowTables:
-    reader.expect("TABLES")
+def _parse_show(reader: "_Reader") -> ShowTables | Describe:
+    if reader.takes("COLUMNS"):
+        reader.take_one_of("FROM", "IN")
+        name = reader.name()
+        reader.end()
+        return Describe(name)
+    if not reader.takes("TABLES"):
+        raise InvalidInputError(
+            f"unknown statement SHOW {reader.word()}: there are SHOW TABLES, SHOW COLUMNS IN table, "
+            "DESCRIBE table and DESCRIBE HISTORY"
+        )
     folder = pattern = None
     if reader.take_one_of("FROM", "IN"):
         folder = ".".join(reader.name())
@@ -307,14 +321,20 @@ def _parse_assignments(reader: "_Reader", *stops: str) -> Assignments:
         column = reader.name()[-1]
         reader.expect("=")
         found.append((column, reader.until(",", *stops)))
-    names = [name.lower() for name, _ in found]
-    for name in names:
-        if names.count(name) > 1:
-            raise InvalidInputError(f"the column {name} is assigned twice: assign it once")
+    _refuse_twice([name for name, _ in found])
     return tuple(found)
 
 
+def _refuse_twice(names: Sequence[str]) -> None:
+    lowered = [name.lower() for name in names]
+    for name in lowered:
+        if lowered.count(name) > 1:
+            raise InvalidInputError(f"the column {name} is assigned twice: assign it once")
+
+
 def _parse_insert(reader: "_Reader") -> Insert:
+    if reader.takes("OVERWRITE"):
+        raise InvalidInputError("there is no INSERT OVERWRITE: use INSERT INTO after a DELETE")
     reader.expect("INTO")
     reader.takes("TABLE")
     table, options, _ = _parse_target(reader)
@@ -340,7 +360,11 @@ def _parse_merge(reader: "_Reader") -> Merge:
     reader.expect("USING")
     first = reader.at
     source = reader.until("ON")
-    source_alias = reader.tokens[reader.at - 1].text if reader.at > first else ""
+    last = reader.tokens[reader.at - 1]
+    has_alias = last.token_type is TokenType.IDENTIFIER or (
+        last.token_type is not TokenType.STRING and last.text.isidentifier()
+    )
+    source_alias = last.text if reader.at > first and has_alias else ""
     reader.expect("ON")
     on = reader.until("WHEN")
     clauses = []
@@ -412,6 +436,7 @@ class TargetColumns:
         for name in names:
             if name.lower() not in known:
                 raise InvalidInputError(f"unknown column {name!r}: {suggest(name, known.values())}")
+        _refuse_twice(names)
         return tuple(known[name.lower()] for name in names)
 
 
@@ -446,6 +471,10 @@ def select_merged(statement: Merge, columns: TargetColumns, within: str) -> list
     """
     target, source = quote(statement.alias), quote(statement.source_alias)
     sets = {each: _find_values(each, columns, source) for each in statement.clauses}
+    if any(each.action == "delete" for each in statement.clauses):
+        # Only a deletion may set the fill value where an array can't store nulls.
+        others = [each for each in statement.clauses if each.action != "delete"]
+        sets |= {each: _refuse_nulls(sets[each], columns) for each in others}
     changed = [name for name in columns.variables if any(name in each for each in sets.values())]
     table, on = f"{quote(statement.table)} AS {target}", statement.on
     coordinates = ", ".join(map(quote, (*columns.dims, *columns.others)))
@@ -500,6 +529,10 @@ def _find_values(clause: MergeClause, columns: TargetColumns, source: str) -> di
     """Return the expressions that a clause of a merge assigns, by column."""
     if clause.action == "delete":
         return {name: f"CAST(NULL AS {type})" for name, type in columns.variables.items()}
+    if clause.assignments is None and source == quote(""):
+        raise InvalidInputError(
+            f"{clause.action.upper()} * needs a name of the source: write USING … AS s"
+        )
     if clause.action == "update":
         if clause.assignments is None:
             return {name: f"{source}.{quote(name)}" for name in columns.variables}
@@ -508,12 +541,29 @@ def _find_values(clause: MergeClause, columns: TargetColumns, source: str) -> di
         given = {name: f"{source}.{quote(name)}" for name in (*columns.dims, *columns.variables)}
     else:
         names = columns.find_all([name for name, _ in clause.assignments])
+        for each in set(names).intersection(columns.others):
+            raise InvalidInputError(f"MERGE can't insert the coordinate {each}: use INSERT")
         texts = (f"({text})" for _, text in clause.assignments)
         given = dict(zip(names, texts, strict=True))
     absent = [dim for dim in columns.dims if dim not in given]
     if absent:
         raise InvalidInputError(f"INSERT has no column {', '.join(absent)}: it is a dimension")
     return given
+
+
+_NULLABLE = ("float", "double", "timestamp", "interval", "struct")
+"""Starts of the types that can store nulls."""
+
+
+def _refuse_nulls(values: Mapping[str, str], columns: TargetColumns) -> dict[str, str]:
+    """Return expressions that fail for nulls of arrays that can't store them."""
+    error = "raise_error('the column {} has nulls, but the array has no `_FillValue`: fill them')"
+    return {
+        name: text
+        if columns.variables.get(name, "double").startswith(_NULLABLE)
+        else f"coalesce({text}, {error.format(name)})"
+        for name, text in values.items()
+    }
 
 
 def find_keys(statement: Merge, columns: TargetColumns) -> dict[str, str]:

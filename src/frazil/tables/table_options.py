@@ -235,6 +235,8 @@ class WriteOptions:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     fills_nulls: bool = False
     """Store the fill value for nulls in arrays that can't store nulls."""
+    kept: Sequence[str] = ()
+    """Arrays whose values rows must repeat, and can set only where they have none."""
 
 
 def make_write_options(

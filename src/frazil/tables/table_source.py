@@ -19,7 +19,7 @@ from frazil.repository.session import Session
 from frazil.storage.constructors import storage_from_url
 from frazil.tables.columns import GroupArrays, unknown_column
 from frazil.tables.table_options import NO_REPOSITORY, Options
-from frazil.urls import BranchRef, Location, NamedRef, Ref, parse_location
+from frazil.urls import BranchRef, Location, NamedRef, Ref, SnapshotRef, TagRef, parse_location
 
 AnyRepository = Repository | Location
 """Repository, or its location."""
@@ -102,9 +102,11 @@ def find_branch(source: Source, purpose: str) -> str:
             return name
         case NamedRef(name) if name in source.repository.list_branches():
             return name
-    raise InvalidInputError(
-        f"{purpose} needs a branch, and {source.options.ref} is a tag, a snapshot or a time"
-    )
+        case BranchRef(name, moment):
+            given = f"{name} at {moment} is a version of the past"
+        case SnapshotRef(name) | TagRef(name) | NamedRef(name):
+            given = f"{name} is a tag or a snapshot"
+    raise InvalidInputError(f"{purpose} needs a branch, and {given}")
 
 
 def select_columns(options: Options, names: Sequence[str]) -> tuple[str, ...]:

@@ -62,6 +62,8 @@ class Stored:
     """Value of unwritten cells."""
     fills_nulls: bool = False
     """True if nulls become the fill value where the array can't store them."""
+    is_kept: bool = False
+    """True if rows can't change values that have been set."""
 
     @property
     def cf(self) -> dict[str, Any]:
@@ -84,7 +86,10 @@ def cast_column(name: str, column: pa.Array | pa.ChunkedArray, type: pa.DataType
         if pa.types.is_date(given.type) and type == TIMESTAMP:
             given = given.cast(pa.timestamp("us"))
         if pa.types.is_timestamp(type) and pa.types.is_string(given.type):
-            raise pa.ArrowInvalid("a text is no timestamp")
+            raise pa.ArrowInvalid("a text is no timestamp, write TIMESTAMP '…'")
+        if pa.types.is_decimal(given.type) and pa.types.is_floating(type):
+            # Arrow's own cast doesn't give the nearest number: 0.3 becomes 0.30000000000000004.
+            given = given.cast(pa.string())
         found: pa.Array = given.cast(type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise InvalidInputError(
@@ -134,7 +139,11 @@ def encode(stored: Stored, column: pa.Array) -> NDArray[Any]:
     values = to_values(column)
     decoded = _decoded(stored, values)
     if stored.decoded.kind in "OTUSV":
-        return decoded.astype(stored.raw)
+        raw = decoded.astype(stored.raw)
+        if raw.dtype.kind in "SU":
+            # NumPy cuts texts that are longer than those of the array.
+            _refuse_unless(raw == decoded.astype(raw.dtype.kind), stored, column)
+        return raw
     if not stored.cf and stored.decoded == stored.raw:
         return decoded
     with warnings.catch_warnings():

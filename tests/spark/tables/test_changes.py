@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 import frazil
 import frazil.spark
 from frazil import Repository
-from frazil.errors import InvalidInputError
+from frazil.errors import InvalidInputError, JobError
 from frazil.repository.session import Session
 from frazil.spark.tables.write_frame import write_rows
 from frazil.tables.table_options import make_write_options
@@ -187,7 +187,10 @@ def test_changes_that_make_no_sense_are_refused(spark: SparkSession, repo: Repos
     ):  # fmt: skip
         with pytest.raises(InvalidInputError, match=match):
             run(spark, repo, text)
-    with pytest.raises(InvalidInputError, match="UPDATE needs a branch"):
+    with pytest.raises(JobError, match="the column n has nulls"):
+        run(spark, repo, "MERGE INTO n USING (SELECT 0.5D AS x) s ON n.x = s.x "
+            "WHEN MATCHED AND n.n > 4 THEN DELETE WHEN MATCHED THEN UPDATE SET n = NULL")  # fmt: skip
+    with pytest.raises(InvalidInputError, match="UPDATE needs a branch, and v1 is a tag"):
         frazil.spark.sql(repo, "UPDATE v SET v = 1", tag="v1", spark=spark)
     assert run(spark, repo, "UPDATE v SET v = 1 WHERE x > 99").snapshot_id is None
     assert repo.lookup_branch("main") == before

@@ -93,7 +93,7 @@ def test_procedures_maintain_a_repository(spark: SparkSession, tmp_path: Path) -
     assert (analyzed.branch, analyzed.snapshot_id) == ("dev", repo.lookup_branch("dev"))
     assert call("fast_forward('main', to => 'dev')").snapshot_id == analyzed.snapshot_id
     assert call("rewrite_manifests()").snapshot_id == repo.lookup_branch("main")
-    assert call("compact(smaller_than => '1MB')").job == "compact"
+    assert call("compact(arrays => 'height', smaller_than => '1MB')").job == "compact"
     assert call("rollback_to(branch => 'main', snapshot_id => 'v1')").snapshot_id == first
     assert repo.lookup_branch("main") == first
     assert call("delete_branch('dev')").branch == "dev"
@@ -109,6 +109,8 @@ def test_procedures_maintain_a_repository(spark: SparkSession, tmp_path: Path) -
         ("delete_branch()", "needs the argument branch"),
         ("expire_snapshots(TIMESTAMP '2026-01-01')", "no time zone, write '2026-01-01T00:00Z'"),
         ("collect_garbage('soon')", "invalid older_than 'soon'"),
+        ("collect_garbage(INTERVAL 1 DAY, dry_run => 'false')", "dry_run 'false': expected bool"),
+        ("rewrite_manifests(message => 5)", "invalid message 5: expected str"),
     ):  # fmt: skip
         with pytest.raises(InvalidInputError, match=match.replace("(", "\\(")):
             call(text)

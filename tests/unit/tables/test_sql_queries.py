@@ -1,6 +1,7 @@
 """What queries say about the tables that they read."""
 
 import re
+from datetime import UTC, date, datetime
 from typing import Any
 
 import pytest
@@ -104,6 +105,34 @@ def test_only_columns_that_are_named_are_needed(query: str, needed: set[str]) ->
     columns = None if parsed.column_text is None else ()
     options = Options(columns=columns, engine_text=parsed.column_text)
     assert set(select_columns(options, ("t", "lat", "lon"))) == needed
+
+
+@pytest.mark.parametrize(("clause", "expected"), [
+    ("VERSION AS OF 'v1'", ("v1", None)), ('FOR VERSION AS OF "v1"', ("v1", None)),
+    ("/* old */ VERSION -- of\n AS OF 12", ("12", None)), ("VERSION AS OF :name", ("v2", None)),
+    ("FOR SYSTEM_TIME AS OF '2020-01-01'", (None, "2020-01-01")),
+    ("TIMESTAMP AS OF TIMESTAMP '2020-01-01'", (None, "2020-01-01")),
+    ("TIMESTAMP AS OF :day", (None, "2020-01-02")),
+    ("TIMESTAMP AS OF :time", (None, "2020-01-02 03:00:00.000000+00:00")),
+])  # fmt: skip
+def test_a_version_is_a_constant_or_a_parameter(
+    clause: str, expected: tuple[str | None, str | None]
+) -> None:
+    values = {"name": "v2", "day": date(2020, 1, 2), "time": datetime(2020, 1, 2, 3, tzinfo=UTC)}
+
+    (use,) = parse_query(f"SELECT u.v FROM t {clause} AS u WHERE u.v > 1", args=values).uses
+
+    assert (use.version, use.as_of, use.alias) == (*expected, "u")
+    assert use.where == "u.v > 1"
+
+
+@pytest.mark.parametrize("clause", [
+    "VERSION AS OF v1", "VERSION AS OF 5AHJ", "VERSION AS OF :other", "VERSION AS OF :none",
+    "TIMESTAMP AS OF current_timestamp()",
+])  # fmt: skip
+def test_a_version_that_is_neither_is_refused(clause: str) -> None:
+    with pytest.raises(InvalidInputError, match="behind AS OF: give a text in quotes"):
+        parse_query(f"SELECT * FROM t {clause}", args={"none": None})
 
 
 def test_names_are_replaced_where_they_stand() -> None:

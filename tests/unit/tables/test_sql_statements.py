@@ -31,7 +31,7 @@ from frazil.tables.sql_statements import (
     ("show tables", ShowTables(None, None)),
     (" /* all */ SHOW TABLES IN repo LIKE 's*|h*';", ShowTables("repo", "s*|h*")),
     ("DESCRIBE TABLE EXTENDED `a b`.c", Describe(("a b", "c"))),
-    ("desc t", Describe(("t",))),
+    ("desc t", Describe(("t",))), ("SHOW COLUMNS IN repo.refs", Describe(("repo", "refs"))),
     ("DESCRIBE HISTORY", DescribeHistory(())),
     ("DESCRIBE HISTORY t", DescribeHistory(("t",))),
     ("EXPLAIN SELECT 'a;b' FROM t -- all", Explain("", "SELECT 'a;b' FROM t")),
@@ -53,6 +53,7 @@ def test_statements_are_parsed(text: str, expected: Any) -> None:
     "SHOW DATABASES", "SHOW TABLES FROM", "SHOW TABLES LIKE x y", "DESCRIBE", "DESCRIBE 'a'",
     "DESCRIBE a b", "EXPLAIN", "CALL system.x", "CALL x()", "CALL system.x(a => b)",
     "CALL system.x(a => 1, 2)", "CALL system.x(a => 1) or more", "CALL system.x(); SELECT 1",
+    "EXPLAIN UPDATE t SET t = 1", "SHOW COLUMNS", "INSERT OVERWRITE t SELECT 1",
     "CALL system.x('", "CALL system.x(a => INTERVAL 1 MONTH)", "CALL system.x(a => 1 + 1)",
 ])  # fmt: skip
 def test_a_statement_that_makes_no_sense_is_refused(text: str) -> None:
@@ -122,6 +123,28 @@ def test_the_first_clause_that_applies_sets_a_merged_cell() -> None:
     for on in ("v.x = s.x OR v.time = s.time", "v.x > s.x", "v.x + 1 = s.x", "v.x = v.time"):
         other = replace(statement, on=on)
         assert find_keys(other, COLUMNS) == {}
+
+
+@pytest.mark.parametrize(("source", "clause", "match"), [
+    ("s", "NOT MATCHED THEN INSERT (time, x, v, V) VALUES (s.time, s.x, 1, 2)", "v is assigned twice"),
+    ("s", "NOT MATCHED THEN INSERT (time, x, land) VALUES (s.time, s.x, 'a')", "the coordinate land"),
+    ("(SELECT 1 AS x)", "MATCHED THEN UPDATE SET *", "write USING … AS s"),
+    ("s VERSION AS OF 'v1'", "MATCHED THEN UPDATE SET *", "write USING … AS s"),
+])  # fmt: skip
+def test_a_merge_that_would_leave_out_values_is_refused(
+    source: str, clause: str, match: str
+) -> None:
+    statement = parse_statement(f"MERGE INTO v USING {source} ON v.x = 1 WHEN {clause}")
+
+    assert isinstance(statement, Merge)
+    with pytest.raises(InvalidInputError, match=match):
+        select_merged(statement, COLUMNS, "TRUE")
+
+
+def test_an_insertion_names_a_column_once() -> None:
+    assert COLUMNS.find_all(("V", "land", "x")) == ("v", "land", "x")
+    with pytest.raises(InvalidInputError, match="v is assigned twice"):
+        COLUMNS.find_all(("v", "x", "V"))
 
 
 @pytest.mark.parametrize("text", [

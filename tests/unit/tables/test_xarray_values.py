@@ -1,6 +1,7 @@
 """What is written reads back as the same values, or is refused by name."""
 
 from datetime import UTC, datetime
+from decimal import Decimal
 from itertools import product
 from typing import Any
 
@@ -56,6 +57,13 @@ def rows(**columns: Any) -> pa.Table:
     return pa.table({"time": days.cast(pa.timestamp("us", "Europe/Paris")), **columns})
 
 
+def read(repo: Repository) -> xr.Dataset:
+    """What is on main."""
+    store = repo.readonly_session("main").store
+    found: xr.Dataset = xr.open_zarr(store, consolidated=False, chunks=None).load()
+    return found
+
+
 @pytest.mark.parametrize(
     ("name", "values"),
     [
@@ -106,6 +114,56 @@ def test_values_that_would_read_back_as_others_are_refused(
 
     assert message in str(caught.value)
     assert repo.lookup_branch("main") == before
+
+
+def test_decimals_become_the_nearest_numbers() -> None:
+    made = Repository.create(frazil.in_memory_storage())
+    session = made.writable_session("main")
+    to_icechunk(xr.Dataset({"v": ("x", [0.0, 0.0])}, {"x": [0.1, 0.3]}), session, mode="w")
+    session.commit("zeros")
+
+    given = [Decimal("0.3"), Decimal("-9999.9")]
+    table = pa.table({"x": pa.array([Decimal("0.1"), Decimal("0.3")]), "v": pa.array(given)})
+    commit_rows(made, make_write_options(), table)
+
+    assert read(made).v.values.tolist() == [0.3, -9999.9]
+
+
+def test_a_text_longer_than_those_of_the_array_is_refused() -> None:
+    made = Repository.create(frazil.in_memory_storage())
+    session = made.writable_session("main")
+    texts = xr.Dataset({"a": ("x", np.array(["ab", "c"])), "b": ("x", np.array([b"ab", b"c"]))})
+    to_icechunk(texts.assign_coords(x=[0, 1]), session, mode="w")
+    before = session.commit("texts")
+    for name, values in (("a", ["abc", "d"]), ("b", [b"abc", b"d"])):
+        with pytest.raises(InvalidInputError, match=f"can't store .*abc.* of the column {name}"):
+            commit_rows(made, make_write_options(), pa.table({"x": [0, 1], name: values}))
+    assert made.lookup_branch("main") == before
+
+    commit_rows(made, make_write_options(), pa.table({"x": [0, 1], "a": ["", "ü"]}))
+
+    assert read(made).a.values.tolist() == ["", "ü"]
+
+
+def test_a_coordinate_that_is_kept_can_only_be_repeated_or_added() -> None:
+    made = Repository.create(frazil.in_memory_storage())
+    session = made.writable_session("main")
+    dataset = xr.Dataset(
+        {"v": ("x", [0.0, 0.0])}, {"x": [0, 1], "land": ("x", ["a", "b"]), "height": 2.0}
+    )
+    to_icechunk(dataset, session, mode="w")
+    session.commit("zeros")
+    options = make_write_options(kept=("land", "height"), append_dim="x")
+    for name, values in (("land", ["a", "c"]), ("height", [3.0, 3.0])):
+        table = pa.table({"x": [0, 1], name: values, "v": [1.0, 2.0]})
+        with pytest.raises(InvalidInputError, match=f"can't change the coordinate {name} from"):
+            commit_rows(made, options, table)
+
+    more = {"land": ["b", "c"], "height": [2.0, 2.0], "v": [1.0, 2.0]}
+    commit_rows(made, options, pa.table({"x": [1, 2], **more}))
+
+    assert read(made).land.values.tolist() == ["a", "b", "c"]
+    assert read(made).v.values.tolist() == [0, 1, 2]
 
 
 def test_a_time_between_two_units_is_no_new_coordinate(repo: Repository) -> None:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import reduce
-from inspect import Parameter, signature
+from inspect import Parameter, formatannotation, signature
 from typing import Any
 
 import pyarrow as pa
@@ -74,6 +74,7 @@ _PROCEDURES: Mapping[str, Callable[..., Any]] = {
     "analyze": analyze,
 }
 """Procedures and the verbs that they call, whose first argument is the repository."""
+_TYPES = {"bool": bool, "int": int, "float": float, "str": str, "None": type(None)}
 _NOT_OF_CALLS = ("job", "spark")
 IRREVERSIBLE = frozenset(
     {"rollback_to", "delete_branch", "delete_tag", "expire_snapshots", "collect_garbage"}
@@ -204,6 +205,15 @@ def _convert(source: Source, name: str, value: Any, parameter: Parameter) -> Any
         return value if isinstance(value, timedelta) else _read_moment(name, value)
     if name.endswith("snapshot_id") and isinstance(value, str):
         return read_version(source.repository, NamedRef(value)).snapshot_id
+    types = formatannotation(parameter.annotation).split(" | ")
+    if types[0].endswith("Sequence[str]") and isinstance(value, str):
+        return [value]
+    # A text such as 'false' would be true.
+    if all(each in _TYPES for each in types) and type(value) not in [_TYPES[t] for t in types]:
+        if "float" in types and type(value) is int:
+            return value
+        expected = " or ".join(each for each in types if each != "None")
+        raise InvalidInputError(f"invalid {name} {value!r}: expected {expected}")
     return value
 
 
@@ -252,6 +262,7 @@ def change(
         branch=branch,
         time_zone=source.options.time_zone,
         fills_nulls=deletes,
+        kept=_find_columns(source, statement).others if isinstance(statement, Insert) else (),
         **given,
     )
     repository = source.repository
