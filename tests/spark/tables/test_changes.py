@@ -150,6 +150,15 @@ def test_rows_are_inserted_by_name_and_at_new_coordinates(
     xr.testing.assert_identical(read(repo).v, first.v)
     run(spark, repo, "INSERT INTO v (v, x, time) VALUES (?, 0.5, DATE '2020-01-02')", [7.5])
     assert read(repo).v.values[1, 1] == 7.5
+    # A time without a zone is one of the session's zone, as in conditions.
+    zone = str(spark.conf.get("spark.sql.session.timeZone"))
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    try:
+        text = "INSERT INTO v (v, x, time) VALUES (8, 0.5, TIMESTAMP_NTZ '2020-01-02 19:00:00')"
+        run(spark, repo, text)
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", zone)
+    assert read(repo).v.values[1:3, 1].tolist() == [7.5, 8]
     merged = """
         MERGE INTO v WITH (append_dim = 'time', message = 'a new day') AS t
         USING (SELECT time + INTERVAL 1 DAY AS time, x, n FROM n WHERE time >= '2020-01-05') s
@@ -173,6 +182,7 @@ def test_changes_that_make_no_sense_are_refused(spark: SparkSession, repo: Repos
     before = repo.lookup_branch("main")
     for text, match in (
         ("UPDATE v SET x = 1", "can't assign to x: it is a coordinate"),
+        ("DELETE FROM x", "can't DELETE x: it is the coordinate of a dimension"),
         ("UPDATE v SET vv = 1", "unknown column 'vv': did you mean 'v'"),
         ("UPDATE w SET v = 1", "unknown table 'w'"),
         ("UPDATE cells SET height = 1", "height has no dimension time"),

@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import DateType, NumericType, TimestampType
+from pyspark.sql.types import DateType, NumericType, TimestampNTZType, TimestampType
 
 from frazil.display import suggest, to_plain
 from frazil.errors import IcechunkError, InvalidInputError
@@ -272,7 +272,8 @@ def change(
         at_base = repository.readonly_session(snapshot_id=session.snapshot_id)
         base = Source.of(repository, at_base, source.options)
         # It is computed twice, which must not give different rows.
-        frames.append(_select_rows(base, statement, values, ask).persist())
+        rows = _cast_days(base, statement, _select_rows(base, statement, values, ask))
+        frames.append(rows.persist())
         return frames[-1]
 
     try:
@@ -321,9 +322,25 @@ def _select_rows(
     return reduce(DataFrame.unionByName, parts)
 
 
+def _cast_days(source: Source, statement: Change, rows: DataFrame) -> DataFrame:
+    """Cast days and times without a zone to times as Spark does, in the session's time zone."""
+    types = source.arrays.columns(select_table(source, [statement.table]).options.variables).types
+    days = [
+        each.name
+        for each in rows.schema
+        if isinstance(each.dataType, DateType | TimestampNTZType)
+        and types.get(each.name) == TIMESTAMP
+    ]
+    return rows.withColumns({name: rows[quote(name)].cast("timestamp") for name in days})
+
+
 def _find_columns(source: Source, statement: Change) -> TargetColumns:
     selected = select_table(source, [statement.table])
     columns = source.arrays.columns(selected.options.variables)
+    for name in set(columns.variables).intersection(columns.dims):
+        raise InvalidInputError(
+            f"can't {statement.verb} {name}: it is the coordinate of a dimension, which selects cells"
+        )
     if not isinstance(statement, Insert):
         changed: Sequence[str] = columns.variables
         if isinstance(statement, Update) and statement.assignments is not None:
