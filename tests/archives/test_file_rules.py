@@ -1,6 +1,7 @@
 """Which file is taken for a place, and how much of a repository an append changes."""
 
 import os
+import shutil
 import time
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -837,3 +838,77 @@ def test_arrays_of_different_lengths_are_refused_with_their_lengths(
         ingest(repo, files, append_dim="time")
 
     assert repo.lookup_branch("main") == tip
+
+
+@pytest.mark.parametrize("mode", ["virtual", "native", "auto"])
+def test_a_later_call_adds_variables_that_were_left_out(
+    repo: frazil.Repository, files: Path, mode: str
+) -> None:
+    parts = []
+    for at in (0, 2):
+        part = make("t", at, 2).merge(make("p", at, 2, 3)).merge(make("q", at, 2, 5))
+        save(part, files / f"{at}.nc")
+        parts.append(part)
+    options: dict[str, Any] = {"append_dim": "time", "mode": mode}
+
+    ingest(repo, files, take=["t"], **options)
+    assert ingest(repo, files, take=["t"], **options).snapshot_id is None
+    report = ingest(repo, files, skip=["q"], **options)
+
+    assert [each.name for each in report.variables if each.references] == ["p"]
+    assert ["2 known files" in each.text for each in report.notes] == [True]
+    assert ingest(repo, files, skip=["q"], **options).snapshot_id is None
+    assert ingest(repo, files, take=["t"], **options).snapshot_id is None
+    late = make("t", 4, 2).merge(make("q", 4, 2, 5))
+    save(late, files / "4.nc")
+    assert len(ingest(repo, files, **options).files) == 3
+    assert ingest(repo, files, **options).snapshot_id is None
+    whole = xr.concat([*parts, late], "time", join="outer")
+    for name in ("t", "p", "q"):
+        xr.testing.assert_equal(read(repo)[name], whole[name])
+
+
+@pytest.mark.parametrize("mode", ["auto", "native", "virtual"])
+def test_a_copy_of_a_known_file_is_noted_once(
+    repo: frazil.Repository, files: Path, mode: str
+) -> None:
+    save_aged(make("t", 0, 2, 1), files / "copy.nc", 5)
+    options: dict[str, Any] = {"append_dim": "time", "mode": mode}
+    ingest(repo, files, **options)
+    for name in ("original.nc", "third.nc"):
+        shutil.copy2(files / "copy.nc", files / name)
+        os.utime(files / name, (2_000_000_000,) * 2)
+
+    assert len(ingest(repo, files, dry_run=True, **options).notes) == 1
+    report = ingest(repo, files, **options)
+
+    assert (report.bad, report.files) == ((), ())
+    (note,) = report.notes
+    assert [Path(each).name for each in note.files] == ["original.nc", "third.nc"]
+    assert "a copy of" in note.text
+    assert "copy.nc" in note.text
+    again = ingest(repo, files, **options)
+    assert (again.snapshot_id, len(again.notes), len(again.known)) == (None, 0, 3)
+    entries = read_ledger(repo.readonly_session("main").store).entries
+    assert [bool(each.copy_of) for each in entries] == [False, True, True]
+
+    save_aged(make("t", 2, 2, 2), files / "third.nc", 1)
+    ingest(repo, files, **options)
+    save_aged(make("t", 0, 2, 9), files / "original.nc", 0)
+    with pytest.raises(InvalidSourcesError, match=r"holds data of .*copy\.nc"):
+        ingest(repo, files, **options)
+    ingest(repo, files, on_overlap="replace", **options)
+    expected = xr.concat([make("t", 0, 2, 9), make("t", 2, 2, 2)], "time")
+    xr.testing.assert_equal(read(repo)["t"], expected["t"])
+
+
+def test_of_copies_in_one_call_the_oldest_is_ingested(repo: frazil.Repository, files: Path) -> None:
+    for age, name in ((9, "old.nc"), (5, "new.nc")):
+        save_aged(make("t", 0, 2, 1), files / name, age)
+    save_aged(make("t", 0, 2, 4), files / "other.nc", 3)
+
+    with pytest.raises(InvalidSourcesError, match=r"old\.nc and other\.nc|old\.nc, .*other\.nc"):
+        ingest(repo, files, append_dim="time")
+    report = ingest(repo, files, append_dim="time", on_bad_file="skip")
+    assert left_out(report) == ["other.nc"]
+    assert [Path(each.files[0]).name for each in report.notes] == ["new.nc"]

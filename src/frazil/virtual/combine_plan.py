@@ -88,6 +88,8 @@ class Problem:
     """Variable or dimension."""
     text: str
     files: tuple[str, ...]
+    occupants: tuple[str, ...] = ()
+    """File that was ingested before, at exactly the place of the files."""
 
     @property
     def is_rivalry(self) -> bool:

@@ -11,10 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.arguments import refuse_unknown, verb
-from frazil.errors import ConflictError, FailedChecksError, InvalidInputError, InvalidSourcesError
+from frazil.errors import ConflictError, FailedChecksError, InvalidSourcesError
 from frazil.format.metadata import JsonValue
 from frazil.repository.conflicts import GrowthDetector
-from frazil.repository.context import SessionState
 from frazil.repository.repository import Repository
 from frazil.repository.session import Session
 from frazil.spark.arrays.analyze import measure_chunks, plan_analyses
@@ -40,6 +39,7 @@ from frazil.spark.ingestion.ingest_plan import (
     Choice,
     IngestPlan,
     Target,
+    convert_header,
     find_converted,
     find_late,
     find_unread,
@@ -62,6 +62,7 @@ from frazil.spark.ingestion.ledger import (
     Entry,
     Ledger,
     Work,
+    find_copies,
     find_group,
     find_vanished,
     look_again,
@@ -90,6 +91,8 @@ from frazil.spark.ingestion.target_arrays import (
     Placement,
     adopt,
     make_room,
+    needed_folders,
+    open_again,
     plan_filling,
     plan_placement,
     plan_rules,
@@ -98,14 +101,14 @@ from frazil.spark.job import DataFrame, Job, SparkSession
 from frazil.spark.regions import LEAST_TASK_BYTES, configured_rules
 from frazil.spark.transaction import AnyRepository, Run, find_repository, running
 from frazil.tables.statistics import find_analysable
-from frazil.virtual.combine_plan import Treatment, create_group, join
+from frazil.virtual.combine_plan import create_group, join
 from frazil.virtual.combine_sources import (
     ERA,
     choose_fill_values,
     choose_rivals,
     split_eras,
 )
-from frazil.virtual.conversions import as_conversions, convert_arrays
+from frazil.virtual.conversions import as_conversions
 from frazil.virtual.new_dimensions import Coordinate, loaded_everywhere, spread_differing
 from frazil.virtual.source import SourceHeader
 from frazil.virtual.time_units import count_alike, find_times
@@ -139,15 +142,15 @@ class Attempt:
         snapshot_id, ledger = self.known
         if session.snapshot_id != snapshot_id:
             ledger = read_ledger(session.store)
-        work = subtract(self.files, ledger, self.options.ledger_group)
+        work = subtract(self.files, ledger, self.options.ledger_group, self.reading.wants)
         work = work.without({each.location for each in bad})
         if not work.files:
             return describe(self.job_run.describe(), work, bad)
         parts, work, left_out = self._place(session, ledger, work)
-        if not parts:
-            return describe(self.job_run.describe(), work, (*bad, *left_out))
         plans = {each.inside: each.found for each in parts}
         report = describe(self.job_run.describe(), work, (*bad, *left_out), plans)
+        if not parts and not work.copies:
+            return report
         if self.options.dry_run:
             return replace(report, planned_tasks=self._count_tasks(parts, work))
         return self._write(session, ledger, parts, work, report)
@@ -187,6 +190,10 @@ class Attempt:
             try:
                 parts = self._plan_groups(session, ledger, work, parsed)
             except InvalidSourcesError as error:
+                copies = self._find_copies(error, ledger, work, locations)
+                if copies:
+                    work = work.without_copies(copies)
+                    continue
                 named = {locations.get(each, each) for each in error.files} & waiting
                 # Of files for the same place one can be placed, unless it can't for another reason.
                 rivals = [each.files for each in error.problems if each.is_rivalry]
@@ -214,6 +221,13 @@ class Attempt:
             ]
             work = work.without(blamed.keys())
         return [], work, left_out
+
+    def _find_copies(
+        self, error: InvalidSourcesError, ledger: Ledger, work: Work, locations: Mapping[str, str]
+    ) -> dict[str, str]:
+        """Return the new files with the content of the file at their place, with that one."""
+        group, stores = self.options.ledger_group, self.reading.open_stores()
+        return find_copies(error.problems, locations, work, ledger, group, stores)
 
     def _choose_rivals(
         self, rivals: Sequence[Sequence[str]], parsed: Sequence[ParsedSource], work: Work
@@ -255,7 +269,8 @@ class Attempt:
         parts = []
         for inside, sources in groups.items():
             path = join(self.options.group, inside) if self.options.is_split else self.options.group
-            own = subtract(tabulate(e for e in work.files if e.location in sources), ledger, path)
+            waiting = tabulate(each for each in work.files if each.location in sources)
+            own = subtract(waiting, ledger, path, self.reading.wants)
             if own.files:
                 part = GroupPlan(
                     path,
@@ -309,7 +324,8 @@ class Attempt:
 
     def _plan(self, session: Session, ledger: Ledger, work: Work, part: "GroupPlan") -> IngestPlan:
         sources = {each.location: each for each in part.sources}
-        headers = [_convert(each.header, part.reading) for each in part.sources]
+        headers = [convert_header(each.header, part.reading.convert) for each in part.sources]
+        headers = work.without_former(headers)
         dims = self.options.dims
         if self.options.is_tree:
             dims = tuple(dim for dim in dims if any(dim in each.arrays for each in headers))
@@ -399,7 +415,7 @@ class Attempt:
         )
         read = config.virtual_chunk_containers or {} if is_read else {}
         configured = configure(self.repository, config, [*folders, *read], self.reading.credentials)
-        session = _open_again(configured, session)
+        session = open_again(configured, session)
 
         counts: Counter[str] = Counter()
         placed: list[PlacedManifest] = []
@@ -432,7 +448,9 @@ class Attempt:
         if missing or rules:
             save(self.repository, missing, rules)
         snapshot_id = session.commit(
-            options.message or f"ingest {len(work.files)} file{'s' * (len(work.files) != 1)}",
+            options.message
+            or f"ingest {len(work.files)} file{'s' * (len(work.files) != 1)}"
+            + (f", note {len(work.copies)} of equal content" if work.copies else ""),
             {METRICS: metrics},
             rebase_with=GrowthDetector(),
         )
@@ -488,24 +506,29 @@ class Attempt:
         job = self.job_run.job.id
         entries: list[Entry] = []
         moved: list[Covered] = []
+        former = {file.location: entry.variables or frozenset() for file, entry in work.again}
         for part in parts:
             found = part.found
             for each in part.sources:
                 header = each.header
                 place, variables = found.places[header.name], frozenset(header.arrays)
-                entries.append(Entry(each.location, part.path, each.version, place, job, variables))
+                variables |= former.get(each.location, frozenset())
+                own = (each.location, part.path, each.version, place, job, variables)
+                entries.append(Entry(*own, each.left_out))
             if found.shifts:
                 new = [each.location for each in part.sources]
                 dims = tuple(found.plan.axes)
                 covered = before.read_covered(part.path, dims, new)
                 moved.append(replace(covered, boxes=found.move(covered.boxes)))
-        if self.options.is_split:
-            group = self.options.ledger_group
-            parsed = [each for each in self.parsed.outcomes if isinstance(each, ParsedSource)]
-            versions = {each.location: each.version for each in parsed}
-            entries += [Entry(e.location, group, versions[e.location], {}, job) for e in work.files]
+        group = self.options.ledger_group
         sources = [each for each in self.parsed.outcomes if isinstance(each, ParsedSource)]
-        names = {self.options.ledger_group: name_sources(sources, self.reading.source_group)}
+        versions = {each.location: each.version for each in sources}
+        if self.options.is_split:
+            entries += [Entry(e.location, group, versions[e.location], {}, job) for e in work.files]
+        for location, other in work.copies.items():
+            version = versions[location]
+            entries.append(Entry(location, group, version, {}, job, frozenset(), copy_of=other))
+        names = {group: name_sources(sources, self.reading.source_group)}
         write_ledger(session.store, before, entries, moved, names)
 
     def _measure(
@@ -545,31 +568,6 @@ class GroupPlan:
         """Return the checks of the group: those of append_dim are not for a group without it."""
         is_static = bool(options.dims) and not self.found.dims
         return [e for e in options.checks if not is_static or getattr(e, "dim", "") is not None]
-
-
-def _convert(header: SourceHeader, reading: Reading) -> SourceHeader:
-    """Return the header of a source as if its arrays were stored converted."""
-    try:
-        return convert_arrays(header, reading.convert)
-    except InvalidInputError as error:
-        raise InvalidSourcesError(
-            f"{header.name} can't be ingested: {error.message}", files=[header.name]
-        ) from error
-
-
-def needed_folders(found: IngestPlan, sources: Sequence[ParsedSource]) -> list[str]:
-    """Return the folders that virtual references point to."""
-    treatments = {each.treatment for each in found.plan.variables.values()}
-    if Treatment.VIRTUAL not in treatments:
-        return []
-    return sorted({folder for each in sources for folder in each.folders})
-
-
-def _open_again(configured: Repository, session: Session) -> Session:
-    """Open a session on the same snapshot with the new configuration; commits since are rebased on."""
-    state = session.state
-    context = configured.writable_session(str(session.branch)).state.context
-    return Session(SessionState(context, state.view.snapshot, mode=state.mode, branch=state.branch))
 
 
 _TRIES = 20
@@ -755,7 +753,7 @@ def _run(
     session = repository.readonly_session(options.branch)
     ledger = read_ledger(session.store)
     files = look_again(files, ledger, options.ledger_group, reading.open_stores())
-    work = subtract(files, ledger, options.ledger_group)
+    work = subtract(files, ledger, options.ledger_group, reading.wants)
     names = ledger.find_names(options.ledger_group)
 
     def list_there() -> dict[str, tuple[str, ...]]:

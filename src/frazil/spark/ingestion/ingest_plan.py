@@ -53,8 +53,10 @@ from frazil.virtual.combine_sources import (
 from frazil.virtual.conversions import (
     CONVERTED,
     PACKED_DIFFERENTLY,
+    Conversion,
     Packing,
     Repacking,
+    convert_arrays,
     is_decoded,
     plan_packings,
     repack_arrays,
@@ -581,6 +583,18 @@ def _with_natives(found: IngestPlan, native: Mapping[str, Decoding], choice: Cho
     )
 
 
+def convert_header(
+    header: SourceHeader, conversions: Mapping[str, tuple[Conversion, ...]]
+) -> SourceHeader:
+    """Return the header of a source as if its arrays were stored converted."""
+    try:
+        return convert_arrays(header, conversions)
+    except InvalidInputError as error:
+        raise InvalidSourcesError(
+            f"{header.name} can't be ingested: {error.message}", files=[header.name]
+        ) from error
+
+
 def find_unread(
     existing: SourceHeader, counted: SourceHeader, names: Iterable[str]
 ) -> Iterator[Problem]:
@@ -725,7 +739,10 @@ def _find_occupied(found: IngestPlan, target: Target) -> Iterator[tuple[str, Pro
                     f"its place {_show_place(found, name)} holds data of {source}: "
                     "on_overlap='replace' replaces it"
                 )
-                yield name, Problem(ProblemKind.OVERLAP, ", ".join(dims), text, (name,))
+                is_same = shared == variables[name] and np.array_equal(edges[at], box)
+                occupants = (source,) if is_same and other is not None else ()
+                what = ", ".join(dims)
+                yield name, Problem(ProblemKind.OVERLAP, what, text, (name,), occupants)
                 break
 
 

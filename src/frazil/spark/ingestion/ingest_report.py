@@ -232,7 +232,20 @@ def describe(
         notes += [
             replace(each, subject=join(group, each.subject))
             for each in found.plan.report.with_severity(Severity.NOTES)
+            if not (each.kind is ProblemKind.MISSING and work.brought_before(each))
         ]
+    copies: dict[str, list[str]] = {}
+    for location, other in work.copies.items():
+        copies.setdefault(other, []).append(location)
+    for other, locations in copies.items():
+        text = f"a copy of {other}: the ledger notes it, and it isn't looked at again"
+        notes.append(Problem(ProblemKind.SUPERSEDED, "the file", text, tuple(locations)))
+    for file, _ in work.again[:1]:
+        text = (
+            f"{len(work.again)} known files had been ingested without variables that are asked for "
+            "now: these are added"
+        )
+        notes.append(Problem(ProblemKind.MISSING, "take, skip", text, (file.location,)))
     return IngestReport(
         **job,
         files=tuple(files.values()),

@@ -2,9 +2,9 @@
 
 import json
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import asdict, astuple, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -18,13 +18,15 @@ from frazil.errors import StorageError
 from frazil.spark.ingestion.discovery import EPOCH, SourceFile, count_microseconds, list_files
 from frazil.virtual.combine_plan import Problem, ProblemKind, as_zarr, join
 from frazil.virtual.combine_sources import ERA
-from frazil.virtual.source import FileVersion
+from frazil.virtual.source import FileVersion, SourceHeader
 from frazil.virtual.source_formats import (
     DIGEST,
     UNCERTAIN,
     SourceStores,
     digest,
+    have_equal_content,
     key_url,
+    observe,
     without_codec_warnings,
 )
 
@@ -46,9 +48,12 @@ _NAMES = "source_names"
 _COLUMNS: Mapping[str, Any] = {
     "source": str, "group": str, "etag": str, "size": "int64", "mtime": "int64",
     "start": "int64", "stop": "int64", "job": str, "place": str, "variables": str,
+    "left_out": str, "copy_of": str,
 }  # fmt: skip
 _NUMBERS = ("size", "mtime", "start", "stop")
-_LATER = ("place", "variables")
+_SELDOM = ("left_out", "copy_of")
+"""Columns that a ledger gets with the first entry that needs them."""
+_LATER = ("place", "variables", *_SELDOM)
 """Columns that ledgers of Frazil 0.1 don't have."""
 WHOLE_TREE = "*"
 """Name that stands for all groups of a file, and for those that it was ingested into."""
@@ -76,6 +81,10 @@ class Entry:
     job: str
     variables: frozenset[str] | None = None
     """Variables that the source brought; None if they are not known."""
+    left_out: frozenset[str] = frozenset()
+    """Arrays that options left out, by their name in the source."""
+    copy_of: str = ""
+    """Source with equal content that was ingested instead; such an entry has no place."""
 
     def place_along(self, dims: Sequence[str]) -> Place:
         """Return the place with the names of its dimensions."""
@@ -125,8 +134,9 @@ class Ledger:
     def __getitem__(self, name: str) -> Any:
         if name not in self._columns:
             with without_codec_warnings():
-                # Ledgers of Frazil 0.1 lack the last two columns.
-                values = self._stored[name][:] if name in self._stored else [""] * self.count
+                values = self._stored[name][:] if name in self._stored else []
+                if name in _LATER:  # a Frazil that doesn't know a column doesn't extend it
+                    values = [*values, *[""] * (self.count - len(values))]
             is_text = _COLUMNS[name] is str
             self._columns[name] = (
                 pa.array(np.asarray(values, object), pa.large_string())
@@ -134,6 +144,10 @@ class Ledger:
                 else np.asarray(values, "int64")
             )
         return self._columns[name]
+
+    def has(self, name: str) -> bool:
+        """Return whether the ledger has a column."""
+        return name in self._stored
 
     @property
     def entries(self) -> list[Entry]:
@@ -148,7 +162,7 @@ class Ledger:
 
     def read(self, row: int) -> Entry:
         """Return a row."""
-        source, group, etag, job, place, variables = (
+        source, group, etag, job, place, variables, left_out, copy_of = (
             self[name][row].as_py() for name in ("source", "group", "etag", "job", *_LATER)
         )
         size, mtime, start, stop = (int(self[name][row]) for name in _NUMBERS)
@@ -157,7 +171,8 @@ class Ledger:
         if place:
             places = {dim: (first, last) for dim, (first, last) in json.loads(place).items()}
         names = frozenset(json.loads(variables)) if variables else None
-        return Entry(source, group, version, places, job, names)
+        left = frozenset(json.loads(left_out or "[]"))
+        return Entry(source, group, version, places, job, names, left, copy_of)
 
     def find_names(self, group: str) -> SourceNames:
         """Return the names in the files of a group; none if a ledger lacks them."""
@@ -252,11 +267,15 @@ class Work:
     changed: tuple[tuple[SourceFile, Entry], ...]
     known: Any
     """Column of the locations of files that were ingested before, which may be many."""
+    again: tuple[tuple[SourceFile, Entry], ...] = ()
+    """Files that were ingested before without arrays that are wanted now."""
+    copies: Mapping[str, str] = field(default_factory=dict)
+    """Files with the content of another one for their place, each with that one."""
 
     @property
     def files(self) -> tuple[SourceFile, ...]:
-        """Return the new and changed files, which are to be ingested."""
-        return (*self.new, *(file for file, _ in self.changed))
+        """Return the files that are to be ingested."""
+        return (*self.new, *(file for file, _ in (*self.changed, *self.again)))
 
     def without(self, locations: Collection[str]) -> "Work":
         """Return the work without some files."""
@@ -264,15 +283,43 @@ class Work:
             tuple(each for each in self.new if each.location not in locations),
             tuple(each for each in self.changed if each[0].location not in locations),
             self.known,
+            tuple(each for each in self.again if each[0].location not in locations),
+            self.copies,
         )
 
+    def without_former(self, headers: Iterable[SourceHeader]) -> list[SourceHeader]:
+        """Return headers without the variables that were ingested from their files before."""
+        former = {file.location: entry.variables or frozenset() for file, entry in self.again}
+        found = []
+        for header in headers:
+            before = former.get(header.location, frozenset())
+            arrays = {
+                k: each for k, each in header.arrays.items() if each.is_index or k not in before
+            }
+            found.append(replace(header, arrays=arrays) if before else header)
+        return found
 
-def subtract(files: pa.Table, ledger: Ledger, group: str) -> Work:
+    def brought_before(self, problem: Problem) -> bool:
+        """Return whether the files of a problem brought its variable when they were ingested before."""
+        entries = {file.location: entry for file, entry in self.again}
+        return all(
+            each in entries and problem.subject in (entries[each].variables or ())
+            for each in problem.files
+        )
+
+    def without_copies(self, copies: Mapping[str, str]) -> "Work":
+        """Return the work without files that are copies, which it notes."""
+        return replace(self.without(copies.keys()), copies={**self.copies, **copies})
+
+
+def subtract(
+    files: pa.Table, ledger: Ledger, group: str, wants: Callable[[str], bool] | None = None
+) -> Work:
     """Split files into new, changed and already ingested ones.
 
     Versions are equal if sizes and ETags are, or sizes and times without ETags: stores report times
     with different precision in different responses. Of files that `look_again` found to be uncertain,
-    digests are compared.
+    digests are compared. `wants` returns whether an array is wanted, by its name in the file.
     """
     sources, etags = files["source"].combine_chunks(), files["etag"].combine_chunks()
     rows = ledger.find(group, sources)
@@ -288,14 +335,111 @@ def subtract(files: pa.Table, ledger: Ledger, group: str) -> Work:
         is_timely = files["mtime"].to_numpy()[there] == ledger["mtime"][before]
         has_size = files["size"].to_numpy()[there] == ledger["size"][before]
         is_known[there] = has_size & np.where(is_tagged, is_equal, is_timely)
-    new = list_files(files.filter(pa.array(rows < 0)))
-    changed = np.flatnonzero((rows >= 0) & ~is_known)
-    entries = [ledger.read(row) for row in rows[changed].tolist()]
+    is_again = np.zeros(len(files), bool)
+    if wants is not None and ledger.has("left_out"):
+        at = np.flatnonzero(is_known)
+        texts = ledger["left_out"].take(pa.array(rows[at]))
+        wanted = [each for each in pc.unique(texts).to_pylist() if any(map(wants, _parse(each)))]
+        is_again[at] = pc.is_in(texts, pa.array(wanted, pa.large_string())).to_numpy(False)
+    is_new = rows < 0
+    if ledger.has("copy_of"):
+        # A copy that has changed is a file of its own.
+        at = np.flatnonzero(~is_new & ~is_known)
+        copies = ledger["copy_of"].take(pa.array(rows[at]))
+        is_new[at] = pc.not_equal(copies, "").to_numpy(False)
+
+    def pair(which: NDArray[np.bool_]) -> tuple[tuple[SourceFile, Entry], ...]:
+        found = list_files(files.filter(pa.array(which)))
+        return tuple(zip(found, map(ledger.read, rows[which].tolist()), strict=True))
+
     return Work(
-        tuple(new),
-        tuple(zip(list_files(files.take(pa.array(changed))), entries, strict=True)),
-        sources.filter(pa.array(is_known)),
+        tuple(list_files(files.filter(pa.array(is_new)))),
+        pair(~is_new & ~is_known),
+        sources.filter(pa.array(is_known & ~is_again)),
+        pair(is_again),
     )
+
+
+def _parse(names: str) -> list[str]:
+    found: list[str] = json.loads(names or "[]")
+    return found
+
+
+def find_copies(
+    problems: Iterable[Problem],
+    locations: Mapping[str, str],
+    work: Work,
+    ledger: Ledger,
+    group: str,
+    stores: SourceStores,
+) -> dict[str, str]:
+    """Return the locations of new files with the content of the file at their place, with that one.
+
+    Of new files with equal content for one place the oldest is no copy.
+
+    Parameters
+    ----------
+    problems
+        Problems of files for the same place.
+    locations
+        Locations of files, by their names in problems.
+    work
+        Files to ingest.
+    ledger, group
+        Ledger, and the group that it knows files by.
+    stores
+        Stores of the files.
+    """
+    found: dict[str, str] = {}
+    files = {each.location: each for each in work.files}
+    new = {each.location for each in work.new}
+
+    def is_same(file: SourceFile, other: SourceFile) -> bool:
+        size = file.version.size_bytes
+        if file.location not in new or size != other.version.size_bytes:
+            return False
+        urls = key_url(file.location), key_url(other.location)
+        try:
+            return have_equal_content(stores, *urls, size)
+        except StorageError:  # a folder is no file
+            return False
+
+    def rank(file: SourceFile) -> tuple[object, ...]:
+        return file.location in new, file.version.modified_at, len(file.location), file.location
+
+    for problem in problems:
+        if problem.kind is not ProblemKind.DUPLICATE and not problem.occupants:
+            continue
+        rivals = [
+            SourceFile(each, version)
+            for each in problem.occupants
+            if (version := _observe_known(each, ledger, group, stores)) is not None
+        ]
+        named = {locations.get(each, each) for each in problem.files} & files.keys()
+        for file in sorted((files[each] for each in named), key=rank):
+            same = next((each.location for each in rivals if is_same(file, each)), None)
+            if same is None:
+                rivals.append(file)
+            else:
+                found[file.location] = same
+    return found
+
+
+def _observe_known(
+    location: str, ledger: Ledger, group: str, stores: SourceStores
+) -> FileVersion | None:
+    """Return the version of a source, or None if it isn't the one that was ingested."""
+    row = int(ledger.find(group, [location])[0])
+    if row < 0:
+        return None
+    before = ledger.read(row).version
+    try:
+        if before.e_tag is not None and before.e_tag.startswith(DIGEST):
+            return before if digest(stores, key_url(location)) == before.e_tag else None
+        now = observe(stores, key_url(location))
+    except StorageError:
+        return None
+    return before if is_same_version(before, now) else None
 
 
 def look_again(files: pa.Table, ledger: Ledger, group: str, stores: SourceStores) -> pa.Table:
@@ -441,6 +585,8 @@ def write_ledger(
             group.attrs[_NAMES] = {**there, **{path: asdict(e) for path, e in joined.items()}}
         for name, dtype in _COLUMNS.items():
             if name not in arrays:
+                if name in _SELDOM and not (_has(new, name) or _has(replaced, name)):
+                    continue
                 arrays[name] = group.create_array(
                     name,
                     shape=(before.count,),
@@ -452,6 +598,8 @@ def write_ledger(
             if name == "etag":
                 certain = _find_certain(before)
                 _put(arrays[name], certain, np.full(len(certain), "", object))
+            if arrays[name].shape[0] < before.count:
+                arrays[name].resize((before.count,))
             _put(arrays[name], rows[rows >= 0], replaced[name])
             if new.count:
                 arrays[name].resize((before.count + new.count,))
@@ -462,6 +610,10 @@ def write_ledger(
             _put(arrays["start"], each.rows, each.boxes[:, 0, 0])
             _put(arrays["stop"], each.rows, each.boxes[:, 0, 1])
             _put(arrays["place"], each.rows, np.array(texts, object))
+
+
+def _has(ledger: Ledger, name: str) -> bool:
+    return bool(pc.any(pc.not_equal(ledger[name], "")).as_py())
 
 
 def _put(array: zarr.Array[Any], rows: NDArray[np.int64], values: Any) -> None:
@@ -481,4 +633,5 @@ def _row(entry: Entry) -> tuple[object, ...]:
         entry.source, entry.group, version.e_tag or "", version.size_bytes,
         count_microseconds(version.modified_at), start, stop, entry.job,
         json.dumps(dict(entry.place)), variables,
+        json.dumps(sorted(entry.left_out)) if entry.left_out else "", entry.copy_of,
     )  # fmt: skip

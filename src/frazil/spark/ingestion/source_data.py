@@ -356,6 +356,11 @@ class Reading(SourceOptions):
         """Return the new names of arrays and dimensions of a file, by their names in the file."""
         return {**find_aliases(self.dims), **self.rename} if format == GRIB.name else self.rename
 
+    def wants(self, name: str) -> bool:
+        """Return whether an array is wanted of known files; of those with groups none is."""
+        is_taken = not self.take or self.rename.get(name, name) in self.take
+        return is_taken and name not in self.skip and self.eras != "groups" and not self.is_tree
+
     def open_stores(self) -> SourceStores:
         """Return the stores of the sources, with connections shared by all files."""
         return SourceStores(self.containers, self.credentials)
@@ -375,6 +380,8 @@ class ParsedSource:
     """Names of its dimensions in the file."""
     digest: str | None = None
     """Digest of its content, if its version doesn't identify it."""
+    left_out: frozenset[str] = frozenset()
+    """Names of its arrays in the file that options leave out."""
 
     @property
     def version(self) -> FileVersion:
@@ -452,9 +459,8 @@ def _parse(
     ]
     if not any(each.arrays for each in parsed):
         known = ", ".join(name for each in opened for name in each.arrays)
-        return [
-            (BadFile(location, f"skip= leaves none of its arrays {known}", is_empty=True), None)
-        ]
+        reason = f"skip= leaves none of its arrays {known}"
+        return [(BadFile(location, reason, is_empty=True), None)]
     pairs = zip(opened, parsed, strict=True)
     return [(_without_references(location, *each, reading), each[1]) for each in pairs]
 
@@ -468,8 +474,11 @@ def _without_references(
     if reading.is_tree:
         # Options name what is in a group by its path as well, and whole groups.
         names += [join(opened.header.group, each) for each in (*opened.arrays, *opened.groups)]
-    names = list(dict.fromkeys(names))
-    return ParsedSource(location, parsed.header, folders, tuple(names), tuple(opened.dims))
+    new = reading.find_names(opened.header.format)
+    there = {each for each in opened.arrays if {each, new.get(each, each)} & parsed.arrays.keys()}
+    left = frozenset(each for each in {*opened.arrays} - there if not reading.wants(each))
+    found = tuple(dict.fromkeys(names)), tuple(opened.dims)
+    return ParsedSource(location, parsed.header, folders, *found, left_out=left)
 
 
 def _open_groups(location: str, reading: Reading, stores: SourceStores) -> Iterator[Source]:

@@ -18,6 +18,7 @@ from frazil.repository.changes import PrewrittenManifest
 from frazil.repository.commit import manifests_by_region
 from frazil.repository.context import SessionState
 from frazil.repository.moves import move_chunks
+from frazil.repository.repository import Repository
 from frazil.repository.session import Session
 from frazil.repository.zarr_keys import SplitGrid, SplitRegion, plan_split
 from frazil.spark.ingestion.ingest_options import (
@@ -39,6 +40,7 @@ from frazil.spark.ingestion.ingest_plan import (
     refuse,
 )
 from frazil.spark.ingestion.ledger import Place, Region
+from frazil.spark.ingestion.source_data import ParsedSource
 from frazil.spark.regions import Box, plan_rule
 from frazil.virtual.combine_axes import (
     THE_REPOSITORY,
@@ -316,6 +318,21 @@ class PlacedManifest:
     manifest: PrewrittenManifest
     references: int
     bytes: int
+
+
+def needed_folders(found: IngestPlan, sources: Sequence[ParsedSource]) -> list[str]:
+    """Return the folders that virtual references point to."""
+    treatments = {each.treatment for each in found.plan.variables.values()}
+    if Treatment.VIRTUAL not in treatments:
+        return []
+    return sorted({folder for each in sources for folder in each.folders})
+
+
+def open_again(configured: Repository, session: Session) -> Session:
+    """Open a session on the same snapshot with the new configuration; commits since are rebased on."""
+    state = session.state
+    context = configured.writable_session(str(session.branch)).state.context
+    return Session(SessionState(context, state.view.snapshot, mode=state.mode, branch=state.branch))
 
 
 def plan_placement(
