@@ -625,8 +625,8 @@ def test_a_dry_run_shows_a_table_of_what_would_be(repo: frazil.Repository, files
 
 
 def test_errors_name_dates_and_the_option_that_helps(repo: frazil.Repository, files: Path) -> None:
-    for name in "ab":
-        save(make("t", 0, 2), files / f"{name}.nc")
+    for seed, name in enumerate("ab"):
+        save(make("t", 0, 2, seed), files / f"{name}.nc")
 
     with pytest.raises(InvalidSourcesError, match=r"the same, 2020-01-01 to 2020-01-02") as caught:
         ingest(repo, files, append_dim="time")

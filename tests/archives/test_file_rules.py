@@ -109,15 +109,47 @@ def test_files_that_overlap_each_other_in_part_replace_one_after_the_other(
 ) -> None:
     save_aged(make("t", 2, 2, 1), files / "new.nc", 1)
     save_aged(make("t", 0, 3, 2), files / "old.nc", 9)
-    options: dict[str, Any] = {"append_dim": "time", "on_overlap": "replace"}
+    options: dict[str, Any] = {"append_dim": "time", "on_overlap": "replace", "mode": "virtual"}
 
-    with pytest.raises(InvalidSourcesError, match="ingested one after the other"):
+    with pytest.raises(InvalidSourcesError, match=r"mode='auto', or in several ingests"):
         ingest(repo, files, **options)
     assert left_out(ingest(repo, files, on_bad_file="skip", **options)) == ["new.nc"]
     assert left_out(ingest(repo, files, on_bad_file="skip", **options)) == []
 
     expected = [make("t", 0, 3, 2).isel(time=slice(2)), make("t", 2, 2, 1)]
     xr.testing.assert_equal(read(repo)["t"], xr.concat(expected, "time")["t"])
+
+
+def save_tile(path: Path, seed: int, corner: tuple[int, int], length: int) -> xr.DataArray:
+    values = np.random.default_rng(seed).normal(size=(length, length)).astype("f4")
+    y, x = (np.arange(start, start + length, dtype="f8") for start in corner)
+    tile = xr.Dataset({"t": (("y", "x"), values)}, {"y": y, "x": x})
+    return xr.load_dataset(save_aged(tile, path, -seed))["t"]
+
+
+@pytest.mark.parametrize("mode", ["auto", "native"])
+def test_the_newest_of_tiles_is_taken_where_they_overlap(
+    repo: frazil.Repository, files: Path, mode: str
+) -> None:
+    corners = [(0, 0), (0, 30), (30, 0), (29, 27), (10, 14), (80, 60), (80, 100)]
+    tiles = [
+        save_tile(files / f"{9 - at}.nc", at, corner, 24 if at == 4 else 40)
+        for at, corner in enumerate(corners)
+    ]
+    options: dict[str, Any] = {"append_dim": ["y", "x"], "mode": mode}
+
+    with pytest.raises(InvalidSourcesError) as caught:
+        ingest(repo, files, **options)
+    assert "overlap in part on_overlap='replace' takes the newest" in str(caught.value)
+    assert "they overlap in part, at y 0.0 to 39.0, x 30.0 to 39.0" in str(caught.value)
+    report = ingest(repo, files, on_overlap="replace", **options)
+
+    expected = tiles[0]
+    for tile in tiles[1:]:
+        expected = tile.combine_first(expected)
+    xr.testing.assert_equal(read(repo)["t"], expected)
+    assert any("is newer, and taken where they overlap" in each.text for each in report.notes)
+    assert ingest(repo, files, on_overlap="replace", **options).snapshot_id is None
 
 
 def test_a_file_that_fits_is_taken_although_another_one_for_its_place_does_not(

@@ -198,7 +198,7 @@ def test_files_that_cover_some_of_the_same_overlap(tmp_path: Path) -> None:
     problem = only(plan(*paths).report.of(ProblemKind.OVERLAP))
 
     assert problem.files == uris(*paths[:2])
-    assert problem.text == "one ends at 2000-01-04, and the other starts at 2000-01-03"
+    assert problem.text == "they overlap in part, at time 2000-01-03 to 2000-01-04"
 
 
 def test_gaps_are_noted_and_stop_nothing(tmp_path: Path) -> None:

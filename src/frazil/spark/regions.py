@@ -71,6 +71,19 @@ def shift(box: Box, offsets: Sequence[int]) -> Box:
     )
 
 
+def subtract_box(box: Box, other: Box) -> list[Box]:
+    """Return disjoint boxes that fill what of a box is outside of another one."""
+    if any(a >= d or c >= b for (a, b), (c, d) in zip(box, other, strict=True)):
+        return [box]
+    found, inner = [], list(box)
+    for axis, ((a, b), (c, d)) in enumerate(zip(box, other, strict=True)):
+        for start, stop in ((a, max(a, c)), (min(b, d), b)):
+            if start < stop:
+                found.append((*inner[:axis], (start, stop), *inner[axis + 1 :]))
+        inner[axis] = (max(a, c), min(b, d))
+    return found
+
+
 def replace_axis(box: Box, axis: int, ends: tuple[int, int]) -> Box:
     """Return a box with other ends along one axis."""
     return (*box[:axis], ends, *box[axis + 1 :])

@@ -223,12 +223,16 @@ def _are_apart(axes: Sequence[Axis], one: int, other: int) -> bool:
 
 
 def _describe_overlap(axes: Sequence[Axis], names: Sequence[str], one: int, other: int) -> Problem:
-    axis = next(
-        (each for each in axes if tuple(each.regions[one]) != tuple(each.regions[other])), axes[0]
+    first, second = sorted(
+        (one, other), key=lambda row: [tuple(each.regions[row]) for each in axes]
     )
-    first, second = sorted((one, other), key=lambda row: tuple(axis.regions[row]))
-    before, after = show_values(axis, [axis.regions[first][1] - 1, axis.regions[second][0]])
-    text = f"one ends at {before}, and the other starts at {after}"
+    shared = [
+        (max(each.regions[one][0], each.regions[other][0]),
+         min(each.regions[one][1], each.regions[other][1]))
+        for each in axes
+    ]  # fmt: skip
+    regions = [f"{e.dim} {show_region(e, each)}" for e, each in zip(axes, shared, strict=True)]
+    text = f"they overlap in part, at {', '.join(regions)}"
     dims = ", ".join(each.dim for each in axes)
     return Problem(ProblemKind.OVERLAP, dims, text, (names[first], names[second]))
 

@@ -470,6 +470,51 @@ def drop_superseded(
     return list(found.values()), problems
 
 
+def order_overlapping(
+    plan: Plan, headers: Sequence[SourceHeader], dims: Collection[str]
+) -> tuple[list[SourceHeader], list[Problem], list[Problem]] | None:
+    """Order sources that overlap in part by age, so that the newest is taken where they do.
+
+    Parameters
+    ----------
+    plan
+        Plan of the sources.
+    headers
+        Headers of the sources.
+    dims
+        Concatenation dimensions.
+
+    Returns
+    -------
+    tuple or None
+        Headers in order, notes, and a problem for each variable with chunks that two sources fill; None
+        if no sources overlap in part.
+    """
+    pairs = [each.files for each in plan.report if each.kind is ProblemKind.OVERLAP]
+    pairs = [each for each in pairs if len(each) > 1]
+    if not pairs:
+        return None
+    ordered = sorted(headers, key=_age)
+    rank = {header.name: at for at, header in enumerate(ordered)}
+    arrays = {header.name: header.arrays for header in headers}
+    blamed: defaultdict[str, dict[str, None]] = defaultdict(dict)
+    newer: defaultdict[str, dict[str, None]] = defaultdict(dict)
+    for one, other in pairs:
+        last, first = sorted((one, other), key=rank.__getitem__, reverse=True)
+        newer[last][first] = None
+        for name in (arrays[one].keys() & arrays[other].keys()) - set(dims):
+            is_inline = plan.variables[name].values is not None if name in plan.variables else True
+            if set(dims) & set(arrays[one][name].dims) and not is_inline:
+                blamed[name] |= {one: None, other: None}
+    what, notes = ", ".join(dims), []
+    for last, files in newer.items():
+        text = f"{last} is newer, and taken where they overlap"
+        notes.append(Problem(ProblemKind.SUPERSEDED, what, text, tuple(files)))
+    text = "they overlap in part, and the newest is taken where they do"
+    wrong = [Problem(ProblemKind.CHUNKS, name, text, tuple(each)) for name, each in blamed.items()]
+    return ordered, notes, wrong
+
+
 def _age(header: SourceHeader) -> tuple[datetime, str]:
     return header.version.modified_at, header.name
 

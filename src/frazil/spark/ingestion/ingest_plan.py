@@ -23,7 +23,7 @@ from frazil.spark.ingestion.ingest_options import (
     plan_metadata,
 )
 from frazil.spark.ingestion.ledger import Covered, Place, Region, find_group
-from frazil.spark.regions import Box, Shape, count_items
+from frazil.spark.regions import Box, Shape, count_items, subtract_box
 from frazil.virtual.combine_axes import (
     THE_REPOSITORY,
     Boxes,
@@ -49,6 +49,7 @@ from frazil.virtual.combine_sources import (
     combine,
     drop_superseded,
     group_runs,
+    order_overlapping,
 )
 from frazil.virtual.conversions import (
     CONVERTED,
@@ -123,6 +124,8 @@ class Decoding:
     reason: str
     files: frozenset[str] | None = None
     """None if those of all files are."""
+    is_overlapping: bool = False
+    """True if files overlap in part, and later ones replace earlier ones."""
 
 
 def choose_native(
@@ -230,8 +233,19 @@ def plan_native(
         first.chunk_shape,
         item_bytes(first),
         first.dims.index(growing) if growing is not None else None,
-        tuple(parts),
+        tuple(_make_disjoint(parts) if decoding.is_overlapping else parts),
     )
+
+
+def _make_disjoint(parts: Sequence[Part]) -> list[Part]:
+    """Return parts of which later ones replace earlier ones where they overlap."""
+    found: list[Part] = []
+    for at, part in enumerate(parts):
+        boxes = [part.box]
+        for later in parts[at + 1 :]:
+            boxes = [each for box in boxes for each in subtract_box(box, later.box)]
+        found += [replace(part, box=each) for each in boxes]
+    return found
 
 
 def _lengths_of(
@@ -419,13 +433,16 @@ def plan_ingest(
         }  # fmt: skip
         headers = [repack_arrays(each, packings) for each in headers] if packings else headers
     is_kept = existing is not None and not _is_replaced(existing, dims, target)
-    plan = combine(
-        headers,
-        dims,
-        there=existing if is_kept else None,
-        expected=expected,
-        is_static=target.is_static,
-    )
+    there, is_static = existing if is_kept else None, target.is_static
+    plan = combine(headers, dims, there=there, expected=expected, is_static=is_static)
+    overlapping: list[Problem] = []
+    ordered = order_overlapping(plan, headers, dims) if on_overlap == "replace" else None
+    # References can't be cut: virtual files that overlap come one after the other.
+    if ordered is not None and (choice.mode != "virtual" or not ordered[-1]):
+        headers, superseded, overlapping = ordered
+        plan = combine(headers, dims, there=there, expected=expected, is_static=is_static)
+        settled = [e for e in plan.report if e.kind is not ProblemKind.OVERLAP or len(e.files) < 2]
+        plan, notes = replace(plan, report=Report(tuple(settled))), [*notes, *superseded]
     plan = replace(plan, report=Report((*plan.report, *notes)))
     places = {header.name: _place(plan, header.name) for header in headers}
     found = IngestPlan(
@@ -440,7 +457,7 @@ def plan_ingest(
         decoded=decoded,
         changed=frozenset(target.changed),
     )
-    problems = [*_serious(plan), *_find_misfits(found)]
+    problems = [*_serious(plan), *overlapping, *_find_misfits(found)]
     if plan.axes:
         problems += _find_shrunk(found, target)
         if on_late == "refuse":
@@ -451,9 +468,11 @@ def plan_ingest(
             found = replace(found, replaced=replaced)
         else:
             problems += [problem for _, problem in occupied]
-    there = existing.arrays if existing is not None else {}
-    native = choose_native(plan, headers, problems, there, choice)
-    refuse([*find_unsolved(problems, native), *find_one_way(there, native)], choice)
+    arrays = existing.arrays if existing is not None else {}
+    native = choose_native(plan, headers, problems, arrays, choice)
+    refuse([*find_unsolved(problems, native), *find_one_way(arrays, native)], choice)
+    blamed = {each.subject for each in overlapping}
+    native = {k: replace(each, is_overlapping=k in blamed) for k, each in native.items()}
     return _with_natives(_keep_static(found), native, choice)
 
 
@@ -657,10 +676,9 @@ def refuse(wrong: Sequence[Problem], choice: Choice) -> None:
                 "coords={…: from_path(…)}"
             )
         elif any(each.is_rivalry for each in wrong):
-            hint += (
-                ", and files that overlap each other are ingested one after the other, one in each "
-                "ingest with on_bad_file='skip' and on_overlap='replace'"
-            )
+            hint += ", and of files that overlap in part on_overlap='replace' takes the newest"
+            if choice.mode == "virtual":
+                hint += " with mode='auto', or in several ingests with on_bad_file='skip'"
         raise InvalidSourcesError(
             f"the sources can't be ingested as they are; {hint}:\n{Report(tuple(wrong))}",
             files=[file for file in files if not file.startswith(THE_REPOSITORY)],
