@@ -736,6 +736,10 @@ def test_chunks_that_were_never_written_read_as_in_their_file(
     ingest(repo, files, **options)
 
     half = save_plain(files / "1-1.h5", 1, 1, rows=8)
+    with pytest.raises(InvalidSourcesError) as caught:
+        ingest(repo, files, **{**options, "mode": "virtual"})
+    assert "0.0, and NaN elsewhere: chunks that were never written read as 0.0" in str(caught.value)
+    assert "needs mode='auto' or 'native'" in str(caught.value)
     ingest(repo, files, **options)
 
     found = read(repo)["t"].values

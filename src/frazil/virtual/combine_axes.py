@@ -3,6 +3,7 @@
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -408,12 +409,19 @@ def compare_storage(contributors: Contributors) -> Iterator[Problem]:
     yield from compare(
         contributors, ProblemKind.CHUNKS, "chunk shape", lambda each: each.chunk_shape
     )
-    yield from compare(
+    fill_values = compare(
         contributors,
         ProblemKind.FILL_VALUE,
         "fill value",
         lambda each: each.metadata.get("fill_value"),
     )
+    for problem in fill_values:
+        own = [header for name, header in contributors if name in problem.files]
+        if not any(each.is_whole or "_FillValue" in each.attributes for each in own):
+            fill = own[0].metadata.get("fill_value")
+            text = f"{problem.text}: chunks that were never written read as {fill}"
+            problem = replace(problem, text=text)
+        yield problem
 
 
 def storage_key(header: ArrayHeader) -> str:
