@@ -928,10 +928,15 @@ def test_a_copy_of_a_known_file_is_noted_once(
     entries = read_ledger(repo.readonly_session("main").store).entries
     assert [bool(each.copy_of) for each in entries] == [False, True, True]
 
+    (files / "copy.nc").rename(files.parent / "gone.nc")
+    assert ingest(repo, files, **options).snapshot_id is None
+    assert len(ingest(repo, files / "original.nc", on_overlap="replace", **options).files) == 1
+    assert_holds(repo, make("t", 0, 2, 1))
+    (files.parent / "gone.nc").rename(files / "copy.nc")
     save_aged(make("t", 2, 2, 2), files / "third.nc", 1)
     ingest(repo, files, **options)
-    save_aged(make("t", 0, 2, 9), files / "original.nc", 0)
-    with pytest.raises(InvalidSourcesError, match=r"holds data of .*copy\.nc"):
+    save_aged(make("t", 0, 2, 9), files / "fourth.nc", 0)
+    with pytest.raises(InvalidSourcesError, match=r"holds data of .*(copy|original)\.nc"):
         ingest(repo, files, **options)
     ingest(repo, files, on_overlap="replace", **options)
     expected = xr.concat([make("t", 0, 2, 9), make("t", 2, 2, 2)], "time")

@@ -142,7 +142,8 @@ class Attempt:
         snapshot_id, ledger = self.known
         if session.snapshot_id != snapshot_id:
             ledger = read_ledger(session.store)
-        work = subtract(self.files, ledger, self.options.ledger_group, self.reading.wants)
+        group, is_replacing = self.options.ledger_group, self.options.is_replacing
+        work = subtract(self.files, ledger, group, self.reading.wants, is_replacing)
         work = work.without({each.location for each in bad})
         if not work.files:
             return describe(self.job_run.describe(), work, bad)
@@ -190,7 +191,8 @@ class Attempt:
             try:
                 parts = self._plan_groups(session, ledger, work, parsed)
             except InvalidSourcesError as error:
-                copies = self._find_copies(error, ledger, work, locations)
+                group, stores = self.options.ledger_group, self.reading.open_stores()
+                copies = find_copies(error.problems, locations, work, ledger, group, stores)
                 if copies:
                     work = work.without_copies(copies)
                     continue
@@ -221,13 +223,6 @@ class Attempt:
             ]
             work = work.without(blamed.keys())
         return [], work, left_out
-
-    def _find_copies(
-        self, error: InvalidSourcesError, ledger: Ledger, work: Work, locations: Mapping[str, str]
-    ) -> dict[str, str]:
-        """Return the new files with the content of the file at their place, with that one."""
-        group, stores = self.options.ledger_group, self.reading.open_stores()
-        return find_copies(error.problems, locations, work, ledger, group, stores)
 
     def _choose_rivals(
         self, rivals: Sequence[Sequence[str]], parsed: Sequence[ParsedSource], work: Work
@@ -270,7 +265,7 @@ class Attempt:
         for inside, sources in groups.items():
             path = join(self.options.group, inside) if self.options.is_split else self.options.group
             waiting = tabulate(each for each in work.files if each.location in sources)
-            own = subtract(waiting, ledger, path, self.reading.wants)
+            own = subtract(waiting, ledger, path, self.reading.wants, self.options.is_replacing)
             if own.files:
                 part = GroupPlan(
                     path,
@@ -753,7 +748,8 @@ def _run(
     session = repository.readonly_session(options.branch)
     ledger = read_ledger(session.store)
     files = look_again(files, ledger, options.ledger_group, reading.open_stores())
-    work = subtract(files, ledger, options.ledger_group, reading.wants)
+    group, is_replacing = options.ledger_group, options.is_replacing
+    work = subtract(files, ledger, group, reading.wants, is_replacing)
     names = ledger.find_names(options.ledger_group)
 
     def list_there() -> dict[str, tuple[str, ...]]:

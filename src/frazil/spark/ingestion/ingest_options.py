@@ -292,6 +292,11 @@ class Options:
     """True if every group of the files is ingested, into the group of its path."""
 
     @property
+    def is_replacing(self) -> bool:
+        """Return whether files replace the data at their place."""
+        return self.on_overlap == "replace"
+
+    @property
     def is_split(self) -> bool:
         """Return whether files are ingested into groups below the group."""
         return self.is_tree or self.eras == "groups"

@@ -313,13 +313,18 @@ class Work:
 
 
 def subtract(
-    files: pa.Table, ledger: Ledger, group: str, wants: Callable[[str], bool] | None = None
+    files: pa.Table,
+    ledger: Ledger,
+    group: str,
+    wants: Callable[[str], bool] | None = None,
+    is_replacing: bool = False,
 ) -> Work:
     """Split files into new, changed and already ingested ones.
 
     Versions are equal if sizes and ETags are, or sizes and times without ETags: stores report times
     with different precision in different responses. Of files that `look_again` found to be uncertain,
-    digests are compared. `wants` returns whether an array is wanted, by its name in the file.
+    digests are compared. `wants` returns whether an array is wanted, by its name in the file. If files
+    replace the data at their place, copies of others are new.
     """
     sources, etags = files["source"].combine_chunks(), files["etag"].combine_chunks()
     rows = ledger.find(group, sources)
@@ -343,10 +348,11 @@ def subtract(
         is_again[at] = pc.is_in(texts, pa.array(wanted, pa.large_string())).to_numpy(False)
     is_new = rows < 0
     if ledger.has("copy_of"):
-        # A copy that has changed is a file of its own.
-        at = np.flatnonzero(~is_new & ~is_known)
+        # A copy that has changed is a file of its own, and one may outlive the file that it copies.
+        at = np.flatnonzero(~is_new & (is_replacing | ~is_known))
         copies = ledger["copy_of"].take(pa.array(rows[at]))
         is_new[at] = pc.not_equal(copies, "").to_numpy(False)
+        is_known &= ~is_new
 
     def pair(which: NDArray[np.bool_]) -> tuple[tuple[SourceFile, Entry], ...]:
         found = list_files(files.filter(pa.array(which)))
