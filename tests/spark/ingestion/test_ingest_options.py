@@ -116,10 +116,13 @@ def test_names_may_be_those_that_other_files_or_the_repository_have(
     lacking = xr.load_dataset(first, decode_cf=False).drop_vars(["p", "only"])
     lacking["time"] = lacking["time"] + 4
     lacking.to_netcdf(archive / "late.nc")
-    report = ingest(archive, repo, chunks={"p": {"x": 8}}, encoding={"p": {"compressors": None}})
+    options: dict[str, Any] = {"chunks": {"p": {"x": 8}}, "encoding": {"p": {"compressors": None}}}
+    report = ingest(archive, repo, source_skip=["only"], **options)
 
     assert [each.region for each in report.files] == [(4, 6)]
     assert "only" not in read(repo)
+    assert [each.region for each in ingest(archive, repo, **options).files] == [(0, 2)]
+    assert read(repo)["only"].values[:2].tolist() == [1, 2]
 
 
 @pytest.mark.parametrize(
