@@ -2,6 +2,7 @@
 
 from importlib import import_module
 from keyword import iskeyword
+from shutil import get_terminal_size
 from typing import Any
 
 import click
@@ -135,4 +136,8 @@ def load_command(name: str, module: str, summary: str) -> click.Command:
 def make_app() -> click.Group:
     """Make the command `frazil` of all its commands."""
     version = click.version_option(__version__, message="%(version)s", help="Show the version.")
-    return version(CommandList("frazil", help=_HELP, no_args_is_help=True))
+    # Click's own width is 50 or more, which narrower terminals would break again.
+    width = get_terminal_size().columns
+    narrow = {"terminal_width": max(width - 1, 20)} if width < 52 else None
+    named = CommandList("frazil", help=_HELP, no_args_is_help=True, context_settings=narrow)
+    return version(named)

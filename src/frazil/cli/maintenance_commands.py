@@ -78,7 +78,7 @@ def stats(url: Place, *, spark: Spark = False, cluster: Cluster, output: Output)
     found = cluster.run("stats", repo) if on_spark else repo.chunk_storage_stats()
     rows = [
         ("native", show_bytes(found.native_bytes)),
-        ("inlined", show_bytes(found.inlined_bytes)),
+        ("inline", show_bytes(found.inlined_bytes)),
         ("virtual", show_bytes(found.virtual_bytes)),
     ]
     plain = {

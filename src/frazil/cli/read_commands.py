@@ -335,7 +335,7 @@ def show(url: Version, path: Path_ = "/", *, authorize: Authorize = None, output
     if nodes and nodes[0].path == root and nodes[0].shape is not None:
         found = contents.describe_array(session, root)
         table = make_table(("attribute", "value"), found.attributes.items())
-        output.answer(found, make_card(_card(found)), *([table] if found.attributes else []))
+        output.answer(found, make_card(_card(found)), *(["", table] if found.attributes else []))
         warn_of_refusals(session, output)
         return
     snapshot = repo.lookup_snapshot(str(session.snapshot_id))

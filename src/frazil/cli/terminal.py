@@ -276,6 +276,8 @@ def render_json(value: Any) -> str:
 
 _WIDEST = 32
 """Cells are cut at this width before columns are left out."""
+_NARROW = 60
+"""Terminals with fewer columns than this have cards in place of wide tables."""
 
 
 def fit_table(
@@ -311,13 +313,26 @@ def fit_table(
 
 
 def make_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> "rich_table.Table":
-    """Make a table; columns that begin with `>` are aligned to the right."""
+    """Make a table; columns that begin with `>` are aligned to the right.
+
+    Where a narrow terminal would break its words, each row is a card.
+    """
+    names = [name.lstrip(">") for name in columns]
+    cells = [[clean(str(cell)) for cell in row] for row in rows]
+    widths = [
+        max((len(word) for text in column for word in text.split()), default=0)
+        for column in zip(names, *cells, strict=True)
+    ]
+    room = rich_console.Console().width if sys.stdout.isatty() else _NARROW
+    if room < _NARROW and sum(widths) + 2 * len(widths) > room:
+        cards = [[*zip(names, row, strict=True), ("", "")] for row in cells]
+        return make_card(pair for card in cards for pair in card if pair[1] or not pair[0])
     table = rich_table.Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     for name in columns:
         side: Literal["left", "right"] = "right" if name[0] == ">" else "left"
         table.add_column(name.lstrip(">"), justify=side, overflow="fold")
-    for row in rows:
-        table.add_row(*(rich_text.Text(clean(str(cell))) for cell in row))
+    for row in cells:
+        table.add_row(*map(rich_text.Text, row))
     return table
 
 

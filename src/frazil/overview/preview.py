@@ -15,7 +15,7 @@ import zarr
 from numpy.typing import NDArray
 
 from frazil.display import show_bytes
-from frazil.errors import IcechunkError, InvalidInputError
+from frazil.errors import FormatError, IcechunkError, InvalidInputError, ObjectNotFoundError
 from frazil.format.snapshot import Node
 from frazil.overview.nodes import (
     NUMBERS,
@@ -277,7 +277,10 @@ def explain(error: Exception) -> str:
             "its virtual chunks are in a container that is not authorized: start the command again"
             " with --authorize '*', or with the prefix of the container"
         )
-    return str(getattr(error, "message", None) or error) or type(error).__name__
+    text = str(getattr(error, "message", None) or error) or type(error).__name__
+    if isinstance(error, FormatError | ObjectNotFoundError):
+        return f"the repository is damaged ({text}); `frazil check` lists all problems"
+    return text
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -247,6 +247,7 @@ class Jobs:
     """Newest rows of the ledger."""
     quarantined: tuple[tuple[SnapshotInfo, int], ...]
     """Ingests that left out files because quality checks failed."""
+    ledger_problem: str | None = None
 
 
 class Explorer:
@@ -660,25 +661,24 @@ class Explorer:
                 jobs.append(Job(each, metrics))
                 if metrics.get("quarantined"):
                     quarantined.append((each, int(metrics["quarantined"])))
-        files, size, rows = self._read_ledger(session)
-        return Jobs(ref, tuple(jobs[:200]), files, size, rows, tuple(quarantined))
+        found = Jobs(ref, tuple(jobs[:200]), 0, 0, (), tuple(quarantined))
+        if session.state.view.find_node("/_frazil/ledger/source") is None:
+            return found
+        try:
+            files, size, rows = self._read_ledger(session)
+        except (*READ_ERRORS, KeyError) as error:
+            return replace(found, ledger_problem=explain(error))
+        return replace(found, files=files, file_bytes=size, ledger=rows)
 
     def _read_ledger(self, session: Session) -> tuple[int, int, tuple[Mapping[str, Any], ...]]:
-        view = session.state.view
-        if view.find_node("/_frazil/ledger/source") is None:
-            return 0, 0, ()
         group = zarr.open_group(session.store, path="_frazil/ledger", mode="r")
         names = ("source", "group", "size", "start", "stop", "job")
-        try:
-            arrays: dict[str, Any] = {name: group[name] for name in names}
-            count = int(arrays["source"].shape[0])
-            part = slice(max(0, count - MOST_LEDGER_ROWS), count)
-            columns = {name: np.asarray(each[part]).tolist() for name, each in arrays.items()}
-            size = int(np.asarray(arrays["size"][:1_000_000]).sum())
-        except (*READ_ERRORS, KeyError):
-            return 0, 0, ()
+        arrays: dict[str, Any] = {name: group[name] for name in names}
+        count = int(arrays["source"].shape[0])
+        part = slice(max(0, count - MOST_LEDGER_ROWS), count)
+        columns = {name: np.asarray(each[part]).tolist() for name, each in arrays.items()}
         rows = [dict(zip(names, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-        return count, size, tuple(reversed(rows))
+        return count, int(np.asarray(arrays["size"][:1_000_000]).sum()), tuple(reversed(rows))
 
 
 # Parts of answers

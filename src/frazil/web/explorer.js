@@ -12,9 +12,9 @@ function address(page, query) {
   return page + (pairs.length ? "?" + pairs.map(([key, value]) => `${key}=${encodeURIComponent(value)}`).join("&") : "");
 }
 async function fetchText(place) {
-  const answer = await fetch(place, { credentials: "same-origin" });
+  const answer = await fetch(place, { credentials: "same-origin", headers: { "X-Frazil-Page": "1" } });
   const text = await answer.text();
-  if (!answer.ok) {
+  if (!answer.ok || answer.headers.has("X-Frazil-Error")) {
     let message = text;
     try { message = JSON.parse(text).error || text; } catch { /* plain text */ }
     throw new Error(message.slice(0, 500));
@@ -432,13 +432,15 @@ async function startLine(root) {
   try {
     const found = await load(root.dataset.line), [axis] = found.axes;
     const values = found.values.map(each => each === null ? NaN : each);
-    const labels = axis.labels || (axis.coordinates ? axis.coordinates.map(each => withUnits(each, axis.units)) : values.map((_, i) => `${axis.name} ${axis.indices[0] + i * axis.indices[2]}`));
-    showLine(canvas, { values, labels, units: found.units });
+    const labels = axis.labels || (axis.coordinates ? axis.coordinates.map(each => withUnits(each, axis.units)) : values.map((_, i) => `${axis.name.startsWith("axis ") ? "index" : axis.name} ${axis.indices[0] + i * axis.indices[2]}`));
+    // The coordinate of times itself: dates instead of hours since a day.
+    const units = axis.labels && found.path.split("/").pop() === axis.name && found.units ? value => labels[values.indexOf(value)] || "–" : found.units;
+    showLine(canvas, { values, labels, units });
     canvas.repaint = canvas.redraw;
     note.textContent = found.note ? `${found.note[0].toUpperCase()}${found.note.slice(1)}.` : "";
     const histogram = role(root.closest(".page, main"), "histogram");
-    if (histogram) { drawHistogram(histogram, values, found.units); histogram.repaint = () => drawHistogram(histogram, values, found.units); }
-    showStats(root.closest(".page, main"), values, found.units);
+    if (histogram) { drawHistogram(histogram, values, units); histogram.repaint = () => drawHistogram(histogram, values, units); }
+    showStats(root.closest(".page, main"), values, units);
   } catch (error) { canvas.hidden = true; say(note, error.message, "alert"); }
 }
 

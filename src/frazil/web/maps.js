@@ -29,6 +29,7 @@ function show(value, digits = 5) {
   return String(Number(value.toPrecision(digits)));
 }
 function withUnits(value, units) {
+  if (typeof units === "function") return units(value);
   const text = typeof value === "string" ? value : show(value);
   return units && units !== "1" && text !== "missing" ? `${text} ${units}` : text;
 }
@@ -220,10 +221,14 @@ class Plane {
     context.lineWidth = 1;
     context.textAlign = "center";
     context.textBaseline = "top";
-    for (const [at, text] of this.labels(columns, view.x0, view.x1, Math.max(2, box.width / 90))) {
+    let end = -Infinity;
+    for (const [at, text] of this.labels(columns, view.x0, view.x1, Math.max(2, box.width / 90)).sort((a, b) => (a[0] - b[0]) * (view.x1 - view.x0))) {
       const x = box.x + (at - view.x0) / (view.x1 - view.x0) * box.width, half = context.measureText(text).width / 2;
+      const middle = Math.max(box.x - 10 + half, Math.min(box.x + box.width - half, x));
       context.beginPath(); context.moveTo(x, box.y + box.height); context.lineTo(x, box.y + box.height + 4); context.stroke();
-      context.fillText(text, Math.max(box.x - 10 + half, Math.min(box.x + box.width - half, x)), box.y + box.height + 6);
+      if (middle - half < end + 5) continue;
+      end = middle + half;
+      context.fillText(text, middle, box.y + box.height + 6);
     }
     context.textAlign = "right";
     context.textBaseline = "middle";
@@ -411,7 +416,7 @@ function drawLine(canvas, { values, labels, units, mark, hover }) {
   for (const at of niceTicks(low, high, 4)) {
     context.strokeStyle = colour("--line");
     context.beginPath(); context.moveTo(box.x, py(at)); context.lineTo(box.x + box.width, py(at)); context.stroke();
-    context.fillText(show(at, 4), box.x - 6, py(at));
+    if (typeof units !== "function") context.fillText(show(at, 4), box.x - 6, py(at));
   }
   context.textBaseline = "top";
   const ends = width > 460 ? [0, Math.floor((labels.length - 1) / 2), labels.length - 1] : [0, labels.length - 1];

@@ -276,6 +276,9 @@ def render_jobs(answer: Jobs, links: Links) -> Page:
                 small="quality checks failed; the next ingest tries them again",
             )
         )
+    if answer.ledger_problem:
+        text = f"The ledger of ingested files can't be read: {answer.ledger_problem}"
+        parts.append(tag("p", text, class_="alert"))
     if ledger:
         shown = (
             f"newest {len(ledger):,} of {answer.files:,}" if len(ledger) < answer.files else None
@@ -291,7 +294,8 @@ def render_jobs(answer: Jobs, links: Links) -> Page:
                 ),
             )
         )
-    sub = f"{plural(len(answer.jobs), 'job')} · {plural(answer.files, 'ingested file')}"
+    files = "" if answer.ledger_problem else f" · {plural(answer.files, 'ingested file')}"
+    sub = f"{plural(len(answer.jobs), 'job')}{files}"
     return Page(
         "Jobs",
         Html.join([headed([answer.ref], "Jobs", sub), tag("div", *parts, class_="stack")]),
