@@ -12,9 +12,9 @@ function address(page, query) {
   return page + (pairs.length ? "?" + pairs.map(([key, value]) => `${key}=${encodeURIComponent(value)}`).join("&") : "");
 }
 async function fetchText(place) {
-  const answer = await fetch(place, { credentials: "same-origin", headers: { "X-Frazil-Page": "1" } });
+  const answer = await fetch(place, { credentials: "same-origin" });
   const text = await answer.text();
-  if (!answer.ok || answer.headers.has("X-Frazil-Error")) {
+  if (!answer.ok) {
     let message = text;
     try { message = JSON.parse(text).error || text; } catch { /* plain text */ }
     throw new Error(message.slice(0, 500));

@@ -208,7 +208,7 @@ class Server:
                 return self._html(self._site.render(name, answer, query), request)
             except IcechunkError as error:
                 if name in PARTS:
-                    return _fail(error, request)
+                    return _fail(error)
                 return self._fail_page(error, request)
 
         return respond
@@ -218,7 +218,7 @@ class Server:
             try:
                 answer = self._site.gather(name, dict(request.query_params))
             except IcechunkError as error:
-                return _fail(error, request)
+                return _fail(error)
             return Response(spell_json(answer), media_type="application/json", headers=_HEADERS)
 
         return respond
@@ -246,12 +246,10 @@ class Server:
         alert = tag("p", f"{text[0].upper()}{text[1:]}.", class_="alert")
         body = Html.join([tag("h1", "This can't be shown"), alert])
         try:
-            return self._html(
-                Page("This can't be shown", body), request, _status_of(error, request)
-            )
+            return self._html(Page("This can't be shown", body), request, _status_of(error))
         except IcechunkError:  # a repository without the branch main
             document = lay_out("This can't be shown", _HEAD, Html(), body)
-            return HTMLResponse(document, _status_of(error, request), headers=_HEADERS)
+            return HTMLResponse(document, _status_of(error), headers=_HEADERS)
 
     def _asset(self, request: Request) -> Response:
         name = request.url.path.strip("/")
@@ -283,15 +281,11 @@ def _guarded(server: "Server", hosts: Sequence[str], token: str | None) -> Starl
     return Starlette(routes=server.make_routes(), middleware=[guard])
 
 
-def _fail(error: IcechunkError, request: Request) -> Response:
-    headers = {**_HEADERS, "X-Frazil-Error": "1"}
-    return JSONResponse({"error": explain(error)}, _status_of(error, request), headers=headers)
+def _fail(error: IcechunkError) -> Response:
+    return JSONResponse({"error": explain(error)}, _status_of(error), headers=_HEADERS)
 
 
-def _status_of(error: IcechunkError, request: Request) -> int:
-    # In a browser the page says what failed; with a status of failure its console would, too.
-    if "X-Frazil-Page" in request.headers or request.headers.get("Sec-Fetch-Dest") == "document":
-        return 200
+def _status_of(error: IcechunkError) -> int:
     if isinstance(error, NotFoundError):
         return 404
     return 400 if isinstance(error, InvalidInputError) else 502
