@@ -190,6 +190,28 @@ def test_what_is_not_there_is_reported(site: str, address: str, status: int) -> 
     assert b"Traceback" not in body
 
 
+def test_damage_is_named_in_a_sentence_and_never_shown_as_nothing(tmp_path: Path) -> None:
+    folder = tmp_path / "damaged"
+    repo = frazil.Repository.create(frazil.local_filesystem_storage(str(folder)))
+    with repo.transaction("main", message="a ledger") as store:
+        ledger = zarr.create_group(store).create_group("_frazil/ledger")
+        for name in ("source", "group", "size", "start", "stop", "job"):
+            ledger.create_array(name, data=np.arange(3))
+    for each in (folder / "manifests").iterdir():
+        each.write_bytes(b"rust" * 50)
+    damaged = frazil.Repository.open(frazil.local_filesystem_storage(str(folder)))
+
+    with run_site(make_app(damaged, "damaged", ["127.0.0.1"])) as address:
+        jobs = get(f"{address}/jobs")[2].decode()
+        assert "The ledger of ingested files can&#x27;t be read" in jobs
+        assert "0 ingested files" not in jobs
+        page = f"{address}/stored"
+        assert get(page)[0] == 502
+        status, headers, body = get(page, **{"X-Frazil-Page": "1"})
+        assert (status, headers["X-Frazil-Error"]) == (200, "1")
+        assert json.loads(body)["error"].startswith("the repository is damaged (manifests/")
+
+
 def test_pages_are_only_read_and_only_for_this_host(site: str) -> None:
     posted = Request(f"{site}/data", data=b"x", method="POST")
 
