@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from heapq import nlargest
-from itertools import islice
+from itertools import islice, takewhile
 from threading import Lock, RLock, Semaphore
 from typing import Any, TypeVar
 
@@ -581,17 +581,16 @@ class Explorer:
         return found
 
     def compare(self, old: str, new: str) -> Comparison:
-        """Return the changes between two versions; the second must come after the first."""
+        """Return the changes from one version to another, and the commits that only it has."""
         if not old or not new:
             return Comparison(old, new, None)
         found = self._changes(old, new)
         first, last = (self.session(each).snapshot_id for each in (old, new))
-        commits = []
-        for each in islice(self.repository.ancestry(snapshot_id=last), 200):
-            if each.id == first:
-                break
-            commits.append(each)
-        return Comparison(old, new, found, tuple(commits))
+        history = self.repository.ancestry
+        known = {each.id for each in islice(history(snapshot_id=first), 200)}
+        newest = islice(history(snapshot_id=last), 200)
+        commits = tuple(takewhile(lambda each: each.id not in known, newest))
+        return Comparison(old, new, found, commits)
 
     # Storage and operation
 

@@ -761,7 +761,7 @@ def render_compare(answer: Comparison, links: Links, refs: Sequence[RefEntry]) -
         class_="filters",
     )
     body: list[object] = [
-        headed([], "Compare", "two versions; the second must come after the first"),
+        headed([], "Compare", "the changes from one version to another"),
         form,
     ]
     title = "Compare"
