@@ -270,5 +270,5 @@ def test_workers_of_another_python_are_explained() -> None:
 
     assert explained is not None
     assert explained.startswith(
-        "the workers run Python 3.9, the driver 3.13: set the environment variable"
+        "the workers run Python 3.9, the driver 3.13: before the session is made, set the"
     )

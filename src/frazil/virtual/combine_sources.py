@@ -515,6 +515,17 @@ def order_overlapping(
     return ordered, notes, wrong
 
 
+def refuse_other_lengths(dim: str, arrays: Iterable[ArrayHeader]) -> None:
+    """Raise InvalidInputError if arrays of the repository have different lengths along a dimension."""
+    lengths = {each.name: each.shape[each.dims.index(dim)] for each in arrays if dim in each.dims}
+    if len(set(lengths.values())) > 1:
+        listed = ", ".join(f"{name!r} {length}" for name, length in sorted(lengths.items()))
+        raise InvalidInputError(
+            f"the repository's arrays have different lengths along {dim}: {listed}. Append to those "
+            "that are shorter, or reset the branch to a version whose arrays have one length"
+        )
+
+
 def _age(header: SourceHeader) -> tuple[datetime, str]:
     return header.version.modified_at, header.name
 

@@ -50,6 +50,7 @@ from frazil.virtual.combine_sources import (
     drop_superseded,
     group_runs,
     order_overlapping,
+    refuse_other_lengths,
 )
 from frazil.virtual.conversions import (
     CONVERTED,
@@ -296,19 +297,9 @@ def read_existing(
     if not arrays:
         return None
     for dim in dims:
-        _refuse_other_lengths(dim, arrays.values())
+        refuse_other_lengths(dim, arrays.values())
     attributes = dict(found.attrs)
     return SourceHeader(THE_REPOSITORY, "zarr", "", _NO_VERSION, attributes, arrays)
-
-
-def _refuse_other_lengths(dim: str, arrays: Iterable[ArrayHeader]) -> None:
-    lengths = {each.name: each.shape[each.dims.index(dim)] for each in arrays if dim in each.dims}
-    if len(set(lengths.values())) > 1:
-        listed = ", ".join(f"{name!r} {length}" for name, length in sorted(lengths.items()))
-        raise InvalidInputError(
-            f"the repository's arrays have different lengths along {dim}: {listed}. Append to those "
-            "that are shorter, or reset the branch to a version whose arrays have one length"
-        )
 
 
 def _metadata(array: zarr.Array[Any]) -> dict[str, Any]:
