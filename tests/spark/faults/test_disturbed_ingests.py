@@ -110,6 +110,8 @@ def test_an_ingest_of_the_same_times_meanwhile_is_an_overlap(
     spark: SparkSession, archive: Path, path: Path, tmp_path: Path
 ) -> None:
     others = save_files(tmp_path / "others", FILES)
+    for number in range(FILES):  # files of equal content are copies
+        change(others, number)
 
     def happen() -> None:
         ingest(spark, others, path, message="theirs")
