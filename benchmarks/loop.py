@@ -104,16 +104,23 @@ def time_derivations(steps: int, side: int) -> None:
         job = Job(run_on="driver", progress=False)
         for number, (title, options) in enumerate(LAYOUTS.items()):
             what = Derivation(output=f"derived-{number}", source="source", **options)
-            found[title] = what, *measure(partial(derive, repo, what, job=job))
+            begun = time.process_time()
+            full, before = measure(partial(derive, repo, what, job=job))
+            found[title] = what, full, time.process_time() - begun, before
         with repo.transaction("main", message="one more") as store:
             whole.isel(time=slice(steps, None)).to_zarr(
                 store, group="source", append_dim="time", consolidated=False
             )
         print(f"\n{'derived, ' + str(steps) + ' steps':26}  whole     one more step")
-        for title, (what, full, before) in found.items():
+        for title, (what, full, processor, before) in found.items():
+            begun = time.process_time()
             seconds, after = measure(partial(derive, repo, what, job=job))
             ratio, work = seconds / full, after.elements / before.elements
-            print(f"{title:26} {full:6.2f} s  {seconds:6.2f} s  {ratio:6.1%}  elements {work:.2%}")
+            used = (time.process_time() - begun) / processor
+            print(
+                f"{title:26} {full:6.2f} s  {seconds:6.2f} s  {ratio:6.1%}  processor {used:.1%}"
+                f"  elements {work:.2%}"
+            )
 
 
 def main() -> None:

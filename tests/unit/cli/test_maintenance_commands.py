@@ -16,7 +16,7 @@ def test_stats_report_bytes_by_kind(run: Frazil, place: Path) -> None:
 
     assert found["inlined_bytes"] > 0
     assert found["native_bytes"] == found["virtual_bytes"] == 0
-    assert "inlined" in run("stats", place).out
+    assert "inline" in run("stats", place).out
 
 
 def test_a_healthy_repository_is_reported_so(run: Frazil, place: Path) -> None:
