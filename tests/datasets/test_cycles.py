@@ -172,7 +172,7 @@ def test_follow_takes_files_that_arrive_and_ends_by_a_signal(tmp_path: Path) -> 
     following = start(archive, "follow", "--every", "1s")
     assert following.stdout is not None
     for day in (1, 2):
-        while "outcome: published" not in following.stdout.readline():
+        while "published" not in following.stdout.readline():
             assert following.poll() is None
         archive.send(day)
 

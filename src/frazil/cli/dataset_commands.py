@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from click.exceptions import Exit
 
 from frazil.cli.command import Cluster, argument, option, parse_moment
-from frazil.cli.terminal import Output, clean
+from frazil.cli.terminal import Output, clean, make_card
+from frazil.display import render_plain
 from frazil.errors import AlreadyExistsError, InvalidInputError
 from frazil.lazy import lazy_modules
 
@@ -126,7 +127,7 @@ def follow(
 
     def show(report: Any) -> None:
         if report.outcome != "unchanged":
-            output.answer(report, clean(str(report)))
+            output.answer(report, _lay_out(report))
 
     now = datetime.now(UTC)
     pause = now - parse_moment(every, now)
@@ -202,9 +203,13 @@ def validate(
 
 
 def _answer(report: Any, output: Output) -> None:
-    output.answer(report, clean(str(report)))
+    output.answer(report, _lay_out(report))
     if report.exit_code:
         raise Exit(report.exit_code)
+
+
+def _lay_out(report: Any) -> Any:
+    return make_card((item.name, render_plain(item.value)) for item in report.shown_items())
 
 
 def _start_log(is_wanted: bool) -> None:

@@ -49,6 +49,11 @@ def load(source: str | Path | Mapping[str, Any] | Declaration) -> Declaration:
             raise DeclarationError(
                 f"there is no declaration at {path}: `frazil new` writes one", kind="key-not-found"
             ) from None
+        except IsADirectoryError:
+            raise DeclarationError(
+                f"{path} is a folder, and a declaration is a TOML file: if it is a repository,"
+                f" `frazil show {path}` and `frazil log {path}` show it"
+            ) from None
         except (OSError, UnicodeDecodeError) as error:
             raise DeclarationError(f"{path} can't be read: {error}") from error
         try:

@@ -134,6 +134,11 @@ how = "men"
     assert "word" not in str(caught.value)
 
 
+def test_a_folder_is_no_declaration(tmp_path: Path) -> None:
+    with pytest.raises(DeclarationError, match=r"is a folder.*`frazil show .*` and `frazil log"):
+        load(tmp_path)
+
+
 def test_every_key_is_on_the_page() -> None:
     page = (DOCS / "datasets.md").read_text("utf-8")
     missing, waiting = [], [Declaration]
