@@ -189,6 +189,14 @@ class Table:
         for position in range(start, start + 4 * count, 4):
             yield Table(buffer, buffer.follow(position))
 
+    def columns(self, slot: int, few: int) -> "Tables | None":
+        """Return the tables of a vector, to be read by column; None if there are only a few."""
+        start, count = self._vector(slot, 4)
+        if count <= few:
+            return None
+        source = Source.of(self.buffer)
+        return Tables(source, source.follow(start + 4 * np.arange(count, dtype=np.int64)))
+
     def texts(self, slot: int) -> list[str]:
         """Return the strings of a vector; none if it is absent."""
         start, count = self._vector(slot, 4)

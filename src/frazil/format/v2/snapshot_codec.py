@@ -1,7 +1,7 @@
 """Encode and decode snapshots and transaction logs of V1 and V2."""
 
 import struct
-from collections.abc import ItemsView, Iterator, Mapping, Sequence, ValuesView
+from collections.abc import ItemsView, Iterable, Iterator, Mapping, Sequence, ValuesView
 from itertools import chain, islice
 from operator import attrgetter
 from typing import TypeVar
@@ -304,7 +304,24 @@ def decode_used_manifests(payload: bytes) -> tuple[ManifestFileInfo, ...]:
     return (*listed, *(ManifestFileInfo(ManifestId(id_)) for id_ in named if id_ in unlisted))
 
 
-def _decode_manifest_ids(root: Table) -> Iterator[bytes]:
+def _decode_manifest_ids(root: Table) -> Iterable[bytes]:
+    nodes = root.columns(SnapshotSlot.NODES, _FEW_NODES)
+    if nodes is None:
+        return _decode_few_manifest_ids(root)
+    source = nodes.source
+    is_array = nodes.numbers(NodeSlot.DATA_TYPE, "<u1") == NodeDataType.ARRAY
+    arrays = nodes.targets(NodeSlot.DATA)[is_array]
+    if np.any(arrays < 0):
+        raise source.damaged("an array is missing")
+    vectors = Tables(source, arrays).targets(ArraySlot.MANIFESTS)
+    links, _ = source.links(vectors[vectors >= 0])
+    refs = Tables(source, links)
+    if not refs.has(ManifestRefSlot.OBJECT_ID).all():
+        raise source.damaged("a manifest's id is missing")
+    return _cut(refs.structs(ManifestRefSlot.OBJECT_ID, 12).tobytes(), 12)
+
+
+def _decode_few_manifest_ids(root: Table) -> Iterator[bytes]:
     for node in root.tables(SnapshotSlot.NODES):
         if node.number(NodeSlot.DATA_TYPE, "B") == NodeDataType.ARRAY:
             array = node.table(NodeSlot.DATA, "an array")
@@ -318,6 +335,21 @@ def _decode_manifest_files(root: Table) -> tuple[ManifestFileInfo, ...]:
     if old:
         fields = map(_MANIFEST_FILE_V1.unpack, old)
         return tuple(ManifestFileInfo(ManifestId(id_), size, refs) for id_, size, refs in fields)
+    files = root.columns(SnapshotSlot.MANIFEST_FILES_V2, _FEW_NODES)
+    # A missing id is an error that names its table; what is unknown is kept.
+    if (
+        files
+        and files.has(ManifestFileSlot.ID).all()
+        and not files.has(ManifestFileSlot.EXTRA).any()
+    ):
+        return tuple(
+            map(
+                ManifestFileInfo,
+                map(ManifestId, _cut(files.structs(ManifestFileSlot.ID, 12).tobytes(), 12)),
+                files.numbers(ManifestFileSlot.SIZE_BYTES, "<u8").tolist(),
+                files.numbers(ManifestFileSlot.NUM_CHUNK_REFS, "<u4").tolist(),
+            )
+        )
     return tuple(
         ManifestFileInfo(
             id=ManifestId(table.struct(ManifestFileSlot.ID, 12, "a manifest file's id")),
