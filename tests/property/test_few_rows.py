@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frazil.format.ids import ManifestId
+from frazil.format.ids import ManifestId, NodeId, SnapshotId
 from frazil.format.manifest import (
     ChunkRef,
     ChunkRows,
@@ -19,11 +19,12 @@ from frazil.format.manifest import (
 )
 from frazil.format.ragged import Part
 from frazil.format.repo_info import RepoInfo
-from frazil.format.snapshot import TransactionLog
+from frazil.format.snapshot import Node, Snapshot, TransactionLog, nodes_by_path
 from frazil.format.v2.manifest_decoder import decode_manifest_payload
 from frazil.format.v2.manifest_encoder import encode_manifest_payload
 from frazil.format.v2.repo_info_codec import encode_repo_info_payload
 from frazil.format.v2.snapshot_codec import (
+    decode_snapshot_payload,
     decode_transaction_log_payload,
     encode_snapshot_payload,
     encode_transaction_log_payload,
@@ -33,6 +34,7 @@ from tests.strategies import v2
 from tests.strategies.values import manifest_ids, node_ids
 
 WRITER = "frazil.format.v2.flatbuffers_writer.FEW"
+LINKS = "frazil.format.v2.flatbuffers_writer._FEW_LINKS"
 LOGS = "frazil.format.v2.snapshot_codec.FEW"
 
 
@@ -41,7 +43,7 @@ def payload(encode: Callable[[], Sequence[Part]]) -> bytes:
 
 
 def in_columns(encode: Callable[[], Sequence[Part]]) -> bytes:
-    with patch(WRITER, 0), patch(LOGS, 0):
+    with patch(WRITER, 0), patch(LINKS, 0), patch(LOGS, 0):
         return payload(encode)
 
 
@@ -65,6 +67,19 @@ def test_a_transaction_log_has_the_same_bytes(version: int, data: st.DataObject)
         return encode_transaction_log_payload(log, version)
 
     assert payload(encode) == in_columns(encode)
+
+
+@pytest.mark.parametrize("version", v2.SPEC_VERSIONS)
+def test_equal_metadata_of_many_groups_is_written_once_and_read_for_each(version: int) -> None:
+    metadata = b'{"zarr_format": 3, "node_type": "group", "attributes": {"units": "K"}}'
+    nodes = [Node(NodeId(n.to_bytes(8)), f"/{n}", metadata) for n in range(2_000)]
+    other = Node(NodeId(b"the last"), "/other", metadata * 2)
+    snapshot = Snapshot(SnapshotId(bytes(12)), None, 0, "", nodes=nodes_by_path([*nodes, other]))
+
+    encoded = payload(lambda: encode_snapshot_payload(snapshot, version))
+
+    assert encoded.count(metadata) == 3
+    assert {**decode_snapshot_payload(encoded, version).nodes} == snapshot.nodes
 
 
 @given(v2.transaction_logs(2))

@@ -8,6 +8,7 @@ from frazil.format.header import (
     Compression,
     FileType,
     Header,
+    compress,
     decode_file,
     decompress,
     encode_file,
@@ -33,6 +34,20 @@ def test_files_are_written_with_zstd_and_a_declared_size() -> None:
     assert has_header(data)
     assert zstandard.frame_content_size(data[HEADER_SIZE:]) == 9
     assert decode_file(data, FileType.SNAPSHOT) == (HEADER, b"snowflake")
+
+
+@pytest.mark.parametrize("level", [1, 3, 19])
+@pytest.mark.parametrize("size", [0, 1, 160, 161, 255, 256, 1 << 17, (1 << 17) + 1, (1 << 20) + 1])
+def test_payloads_of_all_sizes_are_frames_that_any_zstd_decoder_reads(
+    size: int, level: int
+) -> None:
+    payload = (bytes(range(251)) * (size // 251 + 1))[:size]
+
+    for file_type in (FileType.SNAPSHOT, FileType.MANIFEST):
+        compressed = compress([payload], file_type, level)
+        assert zstandard.get_frame_parameters(compressed).content_size == size
+        assert zstandard.ZstdDecompressor().decompress(compressed) == payload
+        assert decompress(compressed, "a file") == payload
 
 
 def test_an_uncompressed_payload_is_read() -> None:

@@ -85,6 +85,9 @@ def numbers(values: Iterable[int], dtype: str) -> NDArray[Any]:
 FEW = 256
 """Number of tables up to which rows are packed one by one, without arrays."""
 
+_FEW_LINKS = 24
+"""Number of offsets in a vector up to which they are computed one by one."""
+
 LINK, WORDS = "link", "words"
 """Types of a field of a `Kind`: position of an object, and a vector as in `Attached`."""
 
@@ -566,12 +569,16 @@ class Writer:
         count = len(places)
         if not count:
             return self.empty()
-        if count > FEW:
-            return self.link_vector(np.array(places, np.int64))
         padding = -self.size % 4
         end = self.size + padding
-        words = map(sub, range(end + 4 * count, end, -4), places)
-        self._parts.append(struct.pack(f"<I{count}I{padding}x", count, *words))
+        if count > _FEW_LINKS:
+            links = np.arange(end + 4 * count, end, -4)
+            links -= np.array(places, np.int64)
+            data = _WORD.pack(count) + links.astype("<u4").tobytes() + bytes(padding)
+        else:
+            words = map(sub, range(end + 4 * count, end, -4), places)
+            data = struct.pack(f"<I{count}I{padding}x", count, *words)
+        self._parts.append(data)
         self.size = end + 4 + 4 * count
         return self.size
 

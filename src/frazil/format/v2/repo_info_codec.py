@@ -646,27 +646,32 @@ def _write_refs(
     if refs is former.refs:
         return former, []
     names, places = former.names, former.places
-    changed = []
-    for name, id_ in refs.items() - former.refs.items():
+    before = former.refs
+    added = []
+    for name, id_ in refs.items():
+        if before.get(name) is id_:  # an update keeps the ids that it does not change
+            continue
         index = index_of(written.find, id_, "ref", name)
-        if name in former.refs:
+        if name in before:
             moved[places[bisect_left(names, name.encode())]] = index
         else:
-            changed.append((name.encode(), index))
-    if len(refs) == len(names) and not changed:
+            added.append((name.encode(), index))
+    if len(refs) == len(names) and not added:
         return WrittenRefs(refs, names, places), []
-    names, places = names.copy(), places.copy()
-    if len(refs) != len(names) + len(changed):
-        for name in former.refs.keys() - refs.keys():
+    names, places = names.copy(), places[:]
+    if len(refs) != len(names) + len(added):
+        for name in before.keys() - refs.keys():
             at = bisect_left(names, name.encode())
             written.unused += _REF_SIZE + len(names[at])
             del names[at], places[at]
-    new = sorted(changed)
-    added = [name for name, _ in new]
-    tables = writer.rows(_REF, len(new), writer.vectors(added), [index for _, index in new])
-    if not names:
-        return WrittenRefs(refs, added, tables), tables
-    for key, table in zip(added, tables, strict=True):
+    if len(added) == 1:
+        ((key, index),) = added
+        tables = [writer.row(_REF, writer.vector(key), index)]
+    else:
+        added.sort()
+        keys = writer.vectors([name for name, _ in added])
+        tables = writer.rows(_REF, len(added), keys, [index for _, index in added])
+    for (key, _), table in zip(added, tables, strict=True):
         at = bisect_left(names, key)
         names.insert(at, key)
         places.insert(at, table)

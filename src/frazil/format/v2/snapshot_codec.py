@@ -441,16 +441,32 @@ def _write_nodes(writer: Writer, nodes: Sequence[Node], spec_version: int) -> li
     group = writer.row(_GROUP)  # all groups share one empty table
     arrays = [node.array for node in nodes if node.array is not None]
     places = iter(_write_arrays(writer, arrays, spec_version))
+    extras = [node.extra for node in nodes]
     return writer.rows(
         _NODE,
         len(nodes),
         [node.id for node in nodes],
         writer.vectors([node.path for node in nodes]),
-        writer.vectors([node.user_data for node in nodes]),
+        _write_user_data(writer, [node.user_data for node in nodes]),
         [NodeDataType.GROUP if node.array is None else NodeDataType.ARRAY for node in nodes],
         [group if node.array is None else next(places) for node in nodes],
-        writer.vectors([node.extra for node in nodes]),
+        None if extras.count(None) == len(extras) else writer.vectors(extras),
     )
+
+
+_SHORT = 128
+"""Size of metadata up to which it is shared: readers limit how often they read the bytes of a file."""
+
+
+def _write_user_data(writer: Writer, datas: Sequence[bytes]) -> list[int]:
+    """Write the Zarr metadata of nodes; that of groups, short and mostly equal, is written once."""
+    short = [data for data in datas if len(data) <= _SHORT]
+    if len(short) < 2:
+        return writer.vectors(datas)
+    distinct = [*dict.fromkeys(short)]
+    found = dict(zip(distinct, writer.vectors(distinct), strict=True))
+    others = iter(writer.vectors([data for data in datas if len(data) > _SHORT]))
+    return [found[data] if len(data) <= _SHORT else next(others) for data in datas]
 
 
 def _write_arrays(writer: Writer, arrays: Sequence[ArrayData], spec_version: int) -> list[int]:

@@ -393,7 +393,7 @@ class WrittenInfo:
         """Positions of the updates before the newest, newest first."""
         self.newest: tuple[object, int] = (None, ABSENT)
         """Type of the newest update, and the position of its details."""
-        self.tags = self.branches = WrittenRefs({}, [], [])
+        self.tags = self.branches = WrittenRefs({}, [], self.fields)
         self.state: tuple[Sequence[object], Sequence[int], int] = ((), (), 0)
         """Other values, their positions and their size in bytes."""
         self.unused = 0
@@ -420,7 +420,7 @@ class WrittenRefs(NamedTuple):
     refs: Mapping[str, SnapshotId]
     names: list[bytes]
     """Names in order."""
-    places: list[int]
+    places: Positions
     """Positions of their tables."""
 
 
