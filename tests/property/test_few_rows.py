@@ -1,6 +1,7 @@
 """Few rows are written without arrays, to the same bytes as many rows in columns."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from unittest.mock import patch
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from frazil.errors import FormatError
 from frazil.format.ids import ManifestId, NodeId, SnapshotId
 from frazil.format.manifest import (
     ChunkRef,
@@ -31,11 +33,12 @@ from frazil.format.v2.snapshot_codec import (
 )
 from frazil.repository.changes import ChunkEdits
 from tests.strategies import v2
-from tests.strategies.values import manifest_ids, node_ids
+from tests.strategies.values import manifest_ids, node_ids, snapshot_ids
 
 WRITER = "frazil.format.v2.flatbuffers_writer.FEW"
 LINKS = "frazil.format.v2.flatbuffers_writer._FEW_LINKS"
 LOGS = "frazil.format.v2.snapshot_codec.FEW"
+FORMS = "frazil.format.v2.snapshot_codec._forms"
 
 
 def payload(encode: Callable[[], Sequence[Part]]) -> bytes:
@@ -89,6 +92,37 @@ def test_few_chunks_of_a_transaction_log_are_decoded_as_many_are(log: Transactio
     with patch("frazil.format.v2.snapshot_codec._FEW_CHUNKS", 0):
         many = decode_transaction_log_payload(encoded)
     assert decode_transaction_log_payload(encoded) == many == log
+
+
+def decode_or_refuse(payload: bytes) -> TransactionLog | None:
+    with suppress(FormatError):
+        return decode_transaction_log_payload(payload)
+    return None
+
+
+@given(
+    coordinates=st.integers(0, 3).flatmap(lambda n: st.tuples(*[st.integers(0, 2**32 - 1)] * n)),
+    changed=st.dictionaries(st.integers(0, 250), st.integers(0, 255), max_size=2),
+    data=st.data(),
+)
+def test_logs_of_a_known_form_are_decoded_as_others(
+    coordinates: tuple[int, ...], changed: dict[int, int], data: st.DataObject
+) -> None:
+    def draw() -> bytes:
+        rows = np.array([coordinates], np.uint32).reshape(1, len(coordinates))
+        log = TransactionLog(data.draw(snapshot_ids), updated_chunks={data.draw(node_ids): rows})
+        return payload(lambda: encode_transaction_log_payload(log, 2))
+
+    known, other = draw(), bytearray(draw())
+    for at, byte in changed.items():
+        other[at % len(other)] = byte
+    with patch(FORMS, {}):
+        expected = decode_or_refuse(bytes(other))
+    forms: dict[int, object] = {}
+    with patch(FORMS, forms):
+        decode_transaction_log_payload(known)
+        assert len(known) in forms
+        assert decode_or_refuse(bytes(other)) == expected
 
 
 @given(v2.repo_infos())

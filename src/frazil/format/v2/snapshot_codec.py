@@ -1,10 +1,18 @@
 """Encode and decode snapshots and transaction logs of V1 and V2."""
 
 import struct
-from collections.abc import ItemsView, Iterable, Iterator, Mapping, Sequence, ValuesView
+from collections.abc import (
+    Callable,
+    ItemsView,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+    ValuesView,
+)
 from itertools import chain, islice
-from operator import attrgetter
-from typing import TypeVar
+from operator import attrgetter, itemgetter
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -550,6 +558,78 @@ _CHUNKS_AT_ONCE = 1 << 15
 
 def decode_transaction_log_payload(payload: bytes) -> TransactionLog:
     """Decode a transaction log's FlatBuffer."""
+    form = _forms.get(len(payload))
+    if form is not None and (found := form.fill(payload)) is not None:
+        return found
+    log = _decode_log(payload)
+    if form is None and [*map(len, log.updated_chunks.values())] == [1]:
+        _learn_form(payload)
+    return log
+
+
+class _LogForm(NamedTuple):
+    """Bytes of logs of one chunk, which differ only in the ids of log and array and its coordinates."""
+
+    split: Callable[[bytes], tuple[bytes, ...]]
+    """Split a log before and behind each of these fields."""
+    others: tuple[bytes, ...]
+    """All parts but the fields."""
+    order: Callable[[Sequence[bytes]], tuple[bytes, ...]]
+    """Take the fields in this order."""
+
+    def fill(self, payload: bytes) -> TransactionLog | None:
+        """Decode a log of this size; None if it has another form."""
+        parts = self.split(payload)
+        if parts[::2] != self.others:
+            return None
+        id_, node_id, place = self.order(parts)
+        rows = np.frombuffer(place, "<u4").astype(np.uint32).reshape(1, -1)
+        return TransactionLog(SnapshotId(id_), updated_chunks={NodeId(node_id): rows})
+
+
+_forms: dict[int, _LogForm] = {}
+"""Forms of logs by size. The histories that rebase reads are mostly of one form."""
+_MOST_FORMS = 64
+
+
+def _learn_form(payload: bytes) -> None:
+    """Remember the form of a log of one chunk, unless it has more than that."""
+    try:
+        wanted = _find_fields(payload)
+        fields = sorted(wanted)
+        text, end, other = "<", 0, bytearray(payload)
+        for at, size in fields:
+            text += f"{at - end}s{size}s"
+            end = at + size
+            other[at:end] = bytes(0xFF ^ byte for byte in payload[at:end])
+        split = struct.Struct(f"{text}{len(payload) - end}s").unpack
+        order = itemgetter(*[1 + 2 * fields.index(each) for each in wanted])
+        form = _LogForm(split, split(payload)[::2], order)
+        # Other fields make another log of this form, unless something else reads their bytes.
+        if form.fill(bytes(other)) != _decode_log(bytes(other)):
+            return
+    except (FormatError, ValueError, struct.error):
+        return
+    if len(_forms) >= _MOST_FORMS:
+        _forms.clear()
+    _forms[len(payload)] = form
+
+
+def _find_fields(payload: bytes) -> list[tuple[int, int]]:
+    """Return position and size of the ids of log and array, and of the coordinates of the chunk."""
+    root = Buffer(payload, "transaction-log").root()
+    (array,) = root.tables(TransactionLogSlot.UPDATED_CHUNKS)
+    (chunk,) = array.tables(UpdatedChunksSlot.CHUNKS)
+    place = root.buffer.follow(chunk.field(0, "coordinates"))
+    start, axes = root.buffer.vector(place, 4)
+    return [
+        (root.field(TransactionLogSlot.ID, "the id"), 12),
+        (array.field(UpdatedChunksSlot.NODE_ID, "an array's node id"), 8),
+        (start, 4 * axes),
+    ]
+
+
+def _decode_log(payload: bytes) -> TransactionLog:
     root = Buffer(payload, "transaction-log").root()
     # Most logs are of a commit that changed nothing but chunks.
     filled = root.find_filled(_VECTORS)
