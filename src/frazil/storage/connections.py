@@ -1,11 +1,14 @@
 """Connections: the store, the location in it, and the credentials. Frozen, picklable, opened lazily."""
 
+import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import field, fields, is_dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from enum import Enum
 from functools import partial
+from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 from urllib.parse import urlsplit, urlunsplit
 
@@ -34,9 +37,15 @@ from frazil.storage.store_config import ChecksumAlgorithm, S3Options
 from frazil.urls import is_secret
 
 if TYPE_CHECKING:
+    import configparser
     import ipaddress
+    import json
+    import shlex
+    import subprocess
 else:
-    (ipaddress,) = lazy_modules("ipaddress")
+    configparser, ipaddress, json, shlex, subprocess = lazy_modules(
+        "configparser", "ipaddress", "json", "shlex", "subprocess"
+    )
 
 DEFAULT_SILENCE_SECONDS = 60.0
 _DEFAULT_RETRY_SECONDS = 180.0
@@ -181,12 +190,112 @@ def authorize_s3(credentials: AnyS3Credential, *, is_anonymous: bool) -> Authori
         case S3Credentials.Anonymous():
             return _ANONYMOUS
         case S3Credentials.FromEnv():
-            return _FROM_ENVIRONMENT
+            return _authorize_aws_environment()
         case S3Credentials.Static(static):
             return Authorization(provider=partial(_answer_s3, lambda: static))
         case S3Credentials.Refreshable(function, current):
             return Authorization(provider=partial(_answer_s3, Refresher(function, current)))
     raise InvalidTypeError(f"{type(credentials).__name__} is not an S3 credential")
+
+
+def _authorize_aws_environment() -> Authorization:
+    """Return credentials and region as AWS's own libraries find them: variables, profile, role."""
+    profile = _read_aws_profile()
+    is_placed = "AWS_REGION" in os.environ or "AWS_DEFAULT_REGION" in os.environ
+    config = {"region": profile["region"]} if "region" in profile and not is_placed else {}
+    if "AWS_ACCESS_KEY_ID" in os.environ:
+        return Authorization(config)
+    if "aws_access_key_id" in profile and "aws_secret_access_key" in profile:
+        found = S3StaticCredentials(
+            profile["aws_access_key_id"],
+            profile["aws_secret_access_key"],
+            profile.get("aws_session_token"),
+        )
+        return Authorization(config, partial(_answer_s3, lambda: found))
+    if "credential_process" in profile:
+        command = shlex.split(profile["credential_process"])
+        return Authorization(config, partial(_answer_s3, partial(_run_credential_process, command)))
+    if any(name.startswith(_AWS_SERVICES) for name in profile):
+        return Authorization(config, partial(_answer_s3, _ask_botocore))
+    return Authorization(config)
+
+
+# Settings of profiles whose credentials come from another service of AWS.
+_AWS_SERVICES = ("role_arn", "sso_", "web_identity_token_file", "login_session")
+
+
+def _read_aws_profile() -> dict[str, str]:
+    """Return the settings of the chosen profile of AWS's shared files; empty if there are none."""
+    chosen = os.environ.get("AWS_PROFILE")
+    name = chosen or "default"
+    settings: dict[str, str] = {}
+    is_known = False
+    for variable, default, sections in (
+        ("AWS_CONFIG_FILE", "config", (f"profile {name}", name if name == "default" else "")),
+        ("AWS_SHARED_CREDENTIALS_FILE", "credentials", (name,)),
+    ):
+        path = Path(os.environ.get(variable) or f"~/.aws/{default}").expanduser()
+        try:
+            text = path.read_text("utf-8")
+        except (OSError, UnicodeDecodeError):
+            continue
+        parser = configparser.RawConfigParser(strict=False, allow_no_value=True)
+        try:
+            parser.read_string(text)
+        except configparser.Error as error:
+            # Its message quotes lines, which may be secrets.
+            lines = [number for number, _ in getattr(error, "errors", ())] or [
+                getattr(error, "lineno", 1)
+            ]
+            problem = f"line {lines[0]} of {path} is no setting of a profile"
+        else:
+            for section in filter(parser.has_section, sections):
+                is_known = True
+                settings |= {key: value for key, value in parser.items(section) if value}
+            continue
+        raise InvalidInputError(problem, kind="storage-config")
+    if chosen and not is_known and "AWS_ACCESS_KEY_ID" not in os.environ:
+        raise InvalidInputError(
+            f"AWS_PROFILE is {chosen!r}, which is neither in ~/.aws/config nor in ~/.aws/credentials",
+            kind="storage-config",
+        )
+    return settings
+
+
+def _run_credential_process(command: list[str]) -> S3StaticCredentials:
+    try:
+        done = subprocess.run(command, stdout=subprocess.PIPE, check=True, timeout=60)
+        found = json.loads(done.stdout)
+        end = found.get("Expiration")
+        return S3StaticCredentials(
+            found["AccessKeyId"],
+            found["SecretAccessKey"],
+            found.get("SessionToken"),
+            None if end is None else datetime.fromisoformat(end),
+        )
+    except Exception as error:
+        failed = type(error).__name__
+    # Raised outside of the handler: what the program printed may be a secret.
+    raise PermissionDeniedError(
+        f"the credential_process {command[0]!r} of the AWS profile failed: {failed}"
+    )
+
+
+def _ask_botocore() -> S3StaticCredentials:
+    try:
+        session = import_module("botocore.session").Session()
+    except ImportError:
+        raise PermissionDeniedError(
+            "the AWS profile signs in with a role or single sign-on, which needs botocore:"
+            " pip install boto3, or give credentials"
+        ) from None
+    try:
+        credentials = session.get_credentials()
+        frozen = credentials.get_frozen_credentials()
+    except Exception as error:
+        raise PermissionDeniedError(f"the AWS profile gives no credentials: {error}") from error
+    end = getattr(credentials, "_expiry_time", None)
+    return S3StaticCredentials(frozen.access_key, frozen.secret_key, frozen.token, end)
 
 
 def authorize_gcs(credentials: AnyGcsCredential) -> Authorization:
@@ -393,7 +502,7 @@ class S3Connection:
         return S3Store(
             self.bucket,
             prefix=self.prefix or None,
-            config=cast("Any", {**config, **authorization.config}),
+            config=cast("Any", {**authorization.config, **config}),
             client_options=cast("Any", {**plan.options, "allow_http": options.allow_http}),
             retry_config=cast("Any", plan.retries),
             credential_provider=cast("Any", authorization.provider),

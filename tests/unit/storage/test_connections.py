@@ -1,12 +1,19 @@
 """Which store is meant: addresses, services, clients, and what an error says about them."""
 
+import json
+import os
 import pickle
+import sys
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from frazil.credentials import GcsCredentials, s3_anonymous_credentials
-from frazil.errors import InvalidInputError, StorageError
+from frazil.credentials import GcsCredentials, S3Credentials, s3_anonymous_credentials
+from frazil.errors import InvalidInputError, PermissionDeniedError, StorageError
 from frazil.storage import (
     S3Options,
     Storage,
@@ -26,11 +33,13 @@ from frazil.storage import (
 from frazil.storage.clients import Failure, diagnose, redact
 from frazil.storage.connections import (
     SIZE_CLASSES,
+    Authorization,
     GcsConnection,
     Headers,
     Purpose,
     S3Connection,
     address_bucket,
+    authorize_s3,
     plan_client,
     size_class,
     split_options,
@@ -288,3 +297,141 @@ def test_a_redirect_can_not_choose_the_host_by_an_account_or_region(account: str
     for url in (f"r2://bucket/p?account_id={account}x/", f"s3://bucket/p?region={account}x/"):
         with pytest.raises(InvalidInputError, match=r"invalid (account|region)"):
             connect(url)
+
+
+PROFILES = """\
+[default]
+aws_access_key_id = default-key
+aws_secret_access_key = default-secret
+
+[work]
+aws_access_key_id = work-key
+aws_secret_access_key = work-secret
+aws_session_token = work-token
+"""
+CONFIG = """\
+[default]
+region = eu-west-1
+
+[profile work]
+region = us-west-2
+s3 =
+  max_concurrent_requests = 20
+
+[profile program]
+credential_process = {program}
+
+[profile signs-in]
+sso_session = office
+"""
+
+
+@pytest.fixture
+def aws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """Shared files of AWS with some profiles, and no credentials in variables."""
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    answer = {"Version": 1, "AccessKeyId": "k", "SecretAccessKey": "s", "SessionToken": "t",
+              "Expiration": "2030-01-01T00:00:00Z"}  # fmt: skip
+    (tmp_path / "answer.json").write_text(json.dumps(answer))
+    (tmp_path / "credentials").write_text(PROFILES)
+    (tmp_path / "config").write_text(CONFIG.format(program=f"cat '{tmp_path}/answer.json'"))
+    monkeypatch.setenv("AWS_CONFIG_FILE", f"{tmp_path}/config")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", f"{tmp_path}/credentials")
+    return monkeypatch
+
+
+def answered(provider: Callable[[], Mapping[str, object]] | None) -> tuple[object, ...]:
+    assert provider is not None
+    answer = provider()
+    return answer["access_key_id"], answer["secret_access_key"], answer["token"]
+
+
+def environment() -> Authorization:
+    return authorize_s3(S3Credentials.FromEnv(), is_anonymous=False)
+
+
+@pytest.mark.usefixtures("aws")
+def test_the_default_profile_of_aws_is_used() -> None:
+    found = environment()
+
+    assert answered(found.provider) == ("default-key", "default-secret", None)
+    assert found.config == {"region": "eu-west-1"}
+
+
+def test_a_profile_is_chosen_by_a_variable(aws: pytest.MonkeyPatch) -> None:
+    aws.setenv("AWS_PROFILE", "work")
+    found = environment()
+
+    assert answered(found.provider) == ("work-key", "work-secret", "work-token")
+    assert found.config == {"region": "us-west-2"}
+
+
+def test_variables_come_before_profiles(aws: pytest.MonkeyPatch) -> None:
+    aws.setenv("AWS_ACCESS_KEY_ID", "variable")
+    aws.setenv("AWS_REGION", "eu-north-1")
+
+    assert environment() == Authorization()
+
+
+def test_a_program_gives_the_credentials_of_a_profile(aws: pytest.MonkeyPatch) -> None:
+    aws.setenv("AWS_PROFILE", "program")
+    found = environment()
+
+    assert answered(found.provider) == ("k", "s", "t")
+    assert found.provider is not None
+    assert found.provider()["expires_at"] == datetime(2030, 1, 1, tzinfo=UTC)
+
+
+def test_a_program_that_fails_is_named_without_its_output(
+    aws: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "answer.json").write_text("secret")
+    aws.setenv("AWS_PROFILE", "program")
+
+    with pytest.raises(PermissionDeniedError, match="credential_process 'cat'") as raised:
+        answered(environment().provider)
+    assert "secret" not in str(raised.value)
+    assert raised.value.__context__ is None
+
+
+def test_a_profile_that_signs_in_needs_botocore(aws: pytest.MonkeyPatch) -> None:
+    aws.setenv("AWS_PROFILE", "signs-in")
+    aws.setitem(sys.modules, "botocore.session", None)
+
+    with pytest.raises(PermissionDeniedError, match="pip install boto3"):
+        answered(environment().provider)
+
+
+def test_botocore_signs_in_where_it_is_installed(aws: pytest.MonkeyPatch) -> None:
+    keys = SimpleNamespace(access_key="role-key", secret_key="role-secret", token="role-token")
+    found = SimpleNamespace(get_frozen_credentials=lambda: keys)
+    session = SimpleNamespace(get_credentials=lambda: found)
+    aws.setitem(sys.modules, "botocore.session", SimpleNamespace(Session=lambda: session))
+    aws.setenv("AWS_PROFILE", "signs-in")
+
+    assert answered(environment().provider) == ("role-key", "role-secret", "role-token")
+
+
+def test_an_unknown_profile_is_named(aws: pytest.MonkeyPatch) -> None:
+    aws.setenv("AWS_PROFILE", "wrok")
+
+    with pytest.raises(InvalidInputError, match="AWS_PROFILE is 'wrok'"):
+        environment()
+
+
+@pytest.mark.usefixtures("aws")
+def test_a_damaged_file_of_profiles_is_named_without_its_lines(tmp_path: Path) -> None:
+    (tmp_path / "credentials").write_text("[default]\naws_access_key_id\n= secret\n\n===\nsecret")
+
+    with pytest.raises(InvalidInputError, match=r"of .*/credentials is no setting") as raised:
+        environment()
+    assert "secret" not in str(raised.value)
+    assert raised.value.__context__ is None
+
+
+def test_without_files_the_environment_decides(aws: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    aws.setenv("AWS_CONFIG_FILE", f"{tmp_path}/none")
+    aws.setenv("AWS_SHARED_CREDENTIALS_FILE", f"{tmp_path}/none")
+
+    assert environment() == Authorization()
