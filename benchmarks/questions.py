@@ -6,6 +6,7 @@
   *polygons* the mean of each of 60 polygons at each time, *points* the values at 100,000 points.
 - Xarray, with Dask, and xarray-sql start from the same chunks; DuckDB and Spark from the same cells as
   Parquet. Ways whose package is not installed are left out. Sessions and workers are started before.
+- Processor seconds are of all threads and processes, the garbage collector of Java included.
 - A way that fails, or takes longer than `--seconds` in its process, is shown with the reason. All
   answers are compared.
 """
@@ -23,7 +24,7 @@ import numpy as np
 from benchmarks.support.measuring import kept_folder, medians, print_table, run_child
 
 WORKLOADS = "benchmarks.support.question_workloads"
-COLUMNS = ("question", "how", "s", "of Frazil's")
+COLUMNS = ("question", "how", "s", "of Frazil's", "processor s")
 WAYS = {
     "frazil.spark": "frazil",
     "Xarray + Dask": "xarray",
@@ -81,16 +82,17 @@ def _compare(question: str, found: dict[str, list[Any]]) -> Iterator[list[str]]:
     first, *_ = answers.values()
     for title, answer in answers.items():
         np.testing.assert_allclose(answer, first, rtol=1e-6, err_msg=f"{question}: {title}")
-    seconds = {
-        title: medians([{"seconds": e["seconds"]} for e in each])["seconds"]
+    figures = {
+        title: medians([{name: e[name] for name in ("seconds", "processor")} for e in each])
         for title, each in done.items()
     }
     for title, each in found.items():
-        if title in seconds:
-            ratio = f"{seconds[title] / seconds['frazil.spark']:.2f} ×"
-            yield [question, title, f"{seconds[title]:.2f}", ratio]
+        if title in figures:
+            seconds, processor = figures[title].values()
+            ratio = f"{seconds / figures['frazil.spark']['seconds']:.2f} ×"
+            yield [question, title, f"{seconds:.2f}", ratio, f"{processor:.1f}"]
         else:
-            yield [question, title, next(e for e in each if isinstance(e, str)), ""]
+            yield [question, title, next(e for e in each if isinstance(e, str)), "", ""]
 
 
 def main() -> None:

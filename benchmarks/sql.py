@@ -21,7 +21,7 @@ import numpy as np
 from benchmarks.support.measuring import Figures, kept_folder, medians, print_table, run_child
 
 WORKLOADS = "benchmarks.support.sql_workloads"
-COLUMNS = ("what", "how", "s", "M cells/s", "MB/s", "of Parquet's", "chunks read")
+COLUMNS = ("what", "how", "s", "M cells/s", "MB/s", "of Parquet's", "processor s", "chunks read")
 WAYS = {
     "frazil.spark.sql": "frazil",
     'format("icechunk")': "data_source",
@@ -93,6 +93,7 @@ def rows_of(what: str, found: dict[str, Figures]) -> Iterator[list[str]]:
             f"{cells / seconds / 1e6:.1f}",
             f"{cells * 4 / seconds / 1e6:.0f}",
             f"{parquet / seconds:.2f} ×",
+            f"{figures['processor']:.1f}",
             chunks,
         ]
 
