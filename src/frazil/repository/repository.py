@@ -25,7 +25,6 @@ from frazil.protocols.protocol import CommitProtocol, parse_id
 from frazil.repository import context
 from frazil.repository.context import Opened, RepositoryContext, open_state
 from frazil.repository.session import Session
-from frazil.repository.store import IcechunkStore
 from frazil.storage.interface import Storage, StorageSettings
 from frazil.virtual.access import Authorize, find_credentials
 
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from frazil.maintenance import doctor, expire, findings, gc, reachability, repair, rewrite
     from frazil.maintenance import stats as stats
     from frazil.repository import conflicts, diff, history_edits, inspect
+    from frazil.repository import store as zarr_store
 else:
     # Most programs open a repository and never maintain it: verbs are loaded when they are called.
     (conflicts, snapshots, saved_config, diff, history_edits, inspect, check_verb, doctor, expire,
@@ -299,7 +299,7 @@ class Repository(Block):
         metadata: Metadata | None = None,
         rebase_with: "conflicts.ConflictSolver | None" = None,
         rebase_tries: int = 1_000,
-    ) -> Iterator[IcechunkStore]:
+    ) -> "Iterator[zarr_store.IcechunkStore]":
         """Open a writable store, committed at the end of the `with` block unless that raises.
 
         `message`, `metadata`, `rebase_with` and `rebase_tries` are those of `Session.commit`.

@@ -12,19 +12,19 @@ from frazil.format.metadata import validate_path
 from frazil.lazy import lazy_modules
 from frazil.ops import SessionMode
 from frazil.repository.context import SessionState
-from frazil.repository.store import IcechunkStore
 from frazil.repository.zarr_keys import Coordinate
 
 if TYPE_CHECKING:
     from frazil import snapshots
     from frazil.repository import commit, conflicts, diff, forks, moves, rebase, virtual_refs
+    from frazil.repository import store as zarr_store
     from frazil.storage.store_config import ChunkType
 else:
-    # A session that only reads needs none of them.
-    conflicts, snapshots, commit, diff, forks, moves, rebase, virtual_refs = lazy_modules(
+    # A session that only reads needs none of them, and plans of Spark don't need Zarr.
+    conflicts, snapshots, commit, diff, forks, moves, rebase, virtual_refs, zarr_store = lazy_modules(
         "frazil.repository.conflicts", "frazil.snapshots", "frazil.repository.commit",
         "frazil.repository.diff", "frazil.repository.forks", "frazil.repository.moves",
-        "frazil.repository.rebase", "frazil.repository.virtual_refs",
+        "frazil.repository.rebase", "frazil.repository.virtual_refs", "frazil.repository.store",
     )  # fmt: skip
 
 __all__ = ["ForkSession", "Session", "SessionMode"]
@@ -109,9 +109,9 @@ class Session(Block):
         return self.state.context.config
 
     @property
-    def store(self) -> IcechunkStore:
+    def store(self) -> "zarr_store.IcechunkStore":
         """Return the Zarr store of the session, for Zarr and xarray."""
-        return IcechunkStore(self)
+        return zarr_store.IcechunkStore(self)
 
     def status(self) -> "snapshots.Diff":
         """Return the changes since the base snapshot."""

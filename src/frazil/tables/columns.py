@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pyarrow as pa
-import zarr
 from numpy.typing import NDArray
 
 from frazil.display import suggest
@@ -21,12 +20,13 @@ from frazil.lazy import lazy_modules
 from frazil.repository.session import Session
 
 if TYPE_CHECKING:
+    import zarr
     from xarray import Dataset
 
     from frazil.tables import xarray_values
 else:
-    # Metadata tables and many steps of planning don't need Xarray, which is slow to import.
-    (xarray_values,) = lazy_modules("frazil.tables.xarray_values")
+    # Metadata tables and many steps of planning need neither, and both are slow to import.
+    xarray_values, zarr = lazy_modules("frazil.tables.xarray_values", "zarr")
 
 Offsets = NDArray[np.int64]
 """Start of each chunk along a dimension, followed by the end of the last one."""

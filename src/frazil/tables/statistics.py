@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import product
 from math import prod
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pyarrow as pa
-import zarr
 from numpy.typing import NDArray
 
 from frazil.errors import InvalidInputError
 from frazil.format.manifest import ChunkKind, ChunkTable
 from frazil.format.ragged import Strings
 from frazil.format.snapshot import Node
+from frazil.lazy import lazy_modules
 from frazil.repository.session import Session
 from frazil.repository.view import View
 from frazil.tables.columns import (
@@ -35,6 +35,12 @@ from frazil.tables.columns import (
 )
 from frazil.tables.predicates import Compare, Flags, IsIn, IsNull, Leaf, Operator, Truth
 from frazil.tables.pruning import ChunkTruth
+
+if TYPE_CHECKING:
+    import zarr
+else:
+    # Many plans find no statistics to read.
+    (zarr,) = lazy_modules("zarr")
 
 _DECODING = (
     "units", "calendar", "dtype", "scale_factor", "add_offset", "_FillValue", "missing_value",
@@ -356,7 +362,9 @@ def _has_array(view: View, path: str) -> bool:
     return node is not None and node.array is not None
 
 
-def _create(session: Session, path: str, grid: Grid, type: pa.DataType, digest: str) -> zarr.Group:
+def _create(
+    session: Session, path: str, grid: Grid, type: pa.DataType, digest: str
+) -> "zarr.Group":
     place, store = group_of(path), session.store
     _remove_arrays_above(session, place)
     group = zarr.open_group(store, path=place.lstrip("/"), mode="w", zarr_format=3)
@@ -393,7 +401,7 @@ def choose_chunks(shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(chunks)
 
 
-def _array(group: zarr.Group, name: str) -> Any:
+def _array(group: "zarr.Group", name: str) -> Any:
     return group[name]
 
 
