@@ -15,9 +15,11 @@ import time
 import traceback
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
@@ -366,6 +368,35 @@ def make_rows(
         freeze_worker()
 
     return map_numbers(spark, len(groups), run, schema)
+
+
+LOCAL_BYTES, LOCAL_CHUNKS, LOCAL_ROWS, _THREADS = 1 << 30, 1 << 12, 1 << 20, 8
+"""Most that threads of the driver read in a local session, whose tasks have the same processors."""
+
+
+def suits_driver(spark: SparkSession, size: int, chunks: int, rows: int) -> bool:
+    """Return True if threads of the driver read some chunks sooner than tasks, into few rows."""
+    if size > LOCAL_BYTES or chunks > LOCAL_CHUNKS or rows > LOCAL_ROWS or is_connect(spark):
+        return False
+    return re.match(r"local(\[|$)", spark.conf.get("spark.master", "") or "") is not None
+
+
+def make_rows_now(
+    spark: SparkSession,
+    read: Callable[[Group], Iterable["pa.RecordBatch"]],
+    groups: Sequence[Group],
+    fields: "pa.Schema",
+    schema: Any,
+) -> DataFrame:
+    """Return a DataFrame of the batches that a function yields, which this process computes now.
+
+    If that fails, tasks compute it later: they may reach other files, and their errors say more.
+    """
+    threads = min(count_slots(spark), _THREADS)
+    with contextlib.suppress(IcechunkError, OSError), ThreadPoolExecutor(threads) as pool:
+        batches = chain.from_iterable(pool.map(lambda each: list(read(each)), groups))
+        return spark.createDataFrame(pa.Table.from_batches(batches, fields), schema)
+    return make_rows(spark, read, groups, schema)
 
 
 def map_numbers(

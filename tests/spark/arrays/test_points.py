@@ -17,6 +17,7 @@ from zarr.storage import StoreLike
 import frazil
 import frazil.spark
 from frazil.errors import InvalidInputError
+from frazil.spark import runtime
 from frazil.spark.arrays.points import plan_sampling
 from frazil.tables.columns import GroupArrays
 
@@ -173,7 +174,7 @@ def test_dimensions_without_a_column_are_kept_whole() -> None:
 
 
 def test_points_come_from_a_dataframe_and_chunks_without_points_are_not_read(
-    spark: SparkSession, tmp_path: Any
+    spark: SparkSession, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dataset = make_grid()
     repo = frazil.Repository.create(frazil.local_filesystem_storage(str(tmp_path / "repo")))
@@ -200,8 +201,10 @@ def test_points_come_from_a_dataframe_and_chunks_without_points_are_not_read(
     )
     far = np.abs(expected.time.to_numpy() - points.time.to_numpy()) > np.timedelta64(1, "h")
 
-    # Few points of this process are sent with the tasks, others are shuffled.
-    for frame in (spark.createDataFrame(points), points):
+    # The driver finds few points of this process, or they are sent with the tasks; others are shuffled.
+    frames = (spark.createDataFrame(points), points, points)
+    for frame, most, has_tasks in zip(frames, (0, 1 << 30, 0), (True, False, True), strict=True):
+        monkeypatch.setattr(runtime, "LOCAL_BYTES", most)
         found = frazil.spark.points(
             f"file://{tmp_path}/repo",
             frame,
@@ -210,6 +213,7 @@ def test_points_come_from_a_dataframe_and_chunks_without_points_are_not_read(
             tolerance={"time": timedelta(hours=1)},
             spark=spark,
         )
+        assert ("MapInArrow" in found._jdf.queryExecution().toString()) is has_tasks
         rows = found.toArrow().to_pandas().sort_values("who", ignore_index=True)
         assert list(rows.name) == list(points.name)
         np.testing.assert_array_equal(rows.v, expected.where(~far).to_numpy())

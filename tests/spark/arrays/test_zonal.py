@@ -20,6 +20,7 @@ from pyspark.sql import SparkSession
 import frazil
 import frazil.spark
 from frazil.errors import InvalidInputError
+from frazil.spark import runtime
 from frazil.spark.arrays.zonal import Zones, plan_zonal, read_zones
 from frazil.tables.columns import GroupArrays
 from tests.spark.arrays.test_points import START, make_curved, store
@@ -205,7 +206,11 @@ def test_zones_in_another_reference_system_are_transformed() -> None:
     )
 
 
-def test_zones_of_a_dataframe_give_a_dataframe(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("has_tasks", [True, False])
+def test_zones_of_a_dataframe_give_a_dataframe(
+    spark: SparkSession, tmp_path: Path, has_tasks: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runtime, "LOCAL_BYTES", 0 if has_tasks else 1 << 30)
     grid = make_grid(3, 6, 20, 20, is_north_up=True)
     repo = frazil.Repository.create(
         frazil.local_filesystem_storage(str(tmp_path / "repo")),
@@ -229,6 +234,7 @@ def test_zones_of_a_dataframe_give_a_dataframe(spark: SparkSession, tmp_path: Pa
         f"file://{tmp_path}/repo", zones, "v", stats=["mean", "count"], spark=spark
     )
 
+    assert ("MapInArrow" in found._jdf.queryExecution().toString()) is has_tasks
     rows = found.toArrow().to_pandas().sort_values(["name", "time"])
     expected = grid.v.sel(lat=slice(42.25, 40.25), lon=slice(5.25, 8.25))
     assert list(rows.columns) == ["name", "time", "v_mean", "v_count"]

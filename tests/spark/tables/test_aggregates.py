@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 import frazil
 import frazil.spark
 from frazil.errors import InvalidInputError
+from frazil.spark import runtime
 from frazil.spark.tables import read
 from frazil.xarray import to_icechunk
 
@@ -142,6 +143,20 @@ def test_few_aggregates_and_metadata_need_no_tasks_of_python(
     assert rows(found) == rows(by_tasks)
     plans = [each._jdf.queryExecution().toString() for each in (found, by_tasks)]
     assert ["MapInArrow" in plan for plan in plans] == [has_tasks, True]
+
+
+def test_threads_of_a_local_driver_read_as_tasks_do(
+    spark: SparkSession, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = "SELECT month(time) AS m, lat, avg(v) AS a, count(v) AS c FROM v GROUP BY 1, lat"
+    monkeypatch.setattr(read, "DRIVER_BYTES", -1)
+    by_threads = frazil.spark.sql(str(path), query, target_size=100, spark=spark)
+    monkeypatch.setattr(runtime, "LOCAL_CHUNKS", 1)
+    by_tasks = frazil.spark.sql(str(path), query, target_size=100, spark=spark)
+
+    assert rows(by_threads) == rows(by_tasks)
+    plans = [each._jdf.queryExecution().toString() for each in (by_threads, by_tasks)]
+    assert ["MapInArrow" in plan for plan in plans] == [False, True]
 
 
 def test_areas_weigh_averages(spark: SparkSession, path: Path) -> None:

@@ -18,7 +18,14 @@ from pyspark.sql.types import StructType
 from frazil.arguments import verb
 from frazil.display import suggest
 from frazil.errors import InvalidInputError
-from frazil.spark.runtime import count_slots, keep_error_kind, make_rows, map_batches
+from frazil.spark.runtime import (
+    count_slots,
+    keep_error_kind,
+    make_rows,
+    make_rows_now,
+    map_batches,
+    suits_driver,
+)
 from frazil.spark.spark_session import find_session
 from frazil.tables.columns import (
     DURATION,
@@ -28,6 +35,7 @@ from frazil.tables.columns import (
     Grid,
     GroupArrays,
     Values,
+    byte_width,
     to_arrow,
 )
 from frazil.tables.table_options import Options
@@ -241,6 +249,15 @@ class Sampling:
         ends = [*(int(each[0]) for each in tasks[1:]), rows.num_rows]
         firsts = [0, *ends[:-1]]
         return [rows.take(pa.array(order[a:b])) for a, b in zip(firsts, ends, strict=True) if a < b]
+
+    def weigh(self, rows: pa.Table) -> tuple[int, int, int]:
+        """Return at most how many bytes and chunks are read for points, and the number of rows."""
+        numbers = np.unique(self._number_chunks(self._place(rows), rows.num_rows))
+        sizes = zip(self.grid.dims, self.grid.shape, strict=True)
+        chunks = int((numbers >= 0).sum()) * prod(n for dim, n in sizes if dim in self.kept)
+        width = sum(byte_width(self.columns.get(name).type) for name in self.columns.variables)
+        repeats = prod(self.columns.sizes[dim] for dim in self.kept)
+        return chunks * self.grid.largest_chunk() * width, chunks, rows.num_rows * repeats
 
     def sample(self, rows: pa.Table) -> Iterator[pa.RecordBatch]:
         """Yield the values at the points of a task."""
@@ -462,9 +479,11 @@ def points(
     sampling = plan_sampling(source.arrays, names, schema, columns, method, tolerance)
     result = StructType([*schema, *from_arrow_schema(sampling.schema)])
     if table is not None and table.nbytes <= _SENT_BYTES:
-        return make_rows(
-            running, sampling.sample, sampling.split(table, count_slots(running)), result
-        )
+        tasks = sampling.split(table, count_slots(running))
+        if suits_driver(running, *sampling.weigh(table)):
+            fields = pa.schema([*table.schema, *sampling.schema])
+            return make_rows_now(running, sampling.sample, tasks, fields, result)
+        return make_rows(running, sampling.sample, tasks, result)
     rows = frame if table is None else running.createDataFrame(table)
     numbered = StructType([*schema, *from_arrow_schema(pa.schema([(_CHUNK, pa.int64())]))])
     # Rows of one chunk come to one task, one after another.

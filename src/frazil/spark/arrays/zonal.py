@@ -20,9 +20,9 @@ from frazil.arguments import verb
 from frazil.display import suggest
 from frazil.errors import InvalidInputError, SetupError, explain_missing
 from frazil.spark.arrays.points import along, is_longitude, is_number
-from frazil.spark.runtime import count_slots, make_rows
+from frazil.spark.runtime import count_slots, make_rows, make_rows_now, suits_driver
 from frazil.spark.spark_session import find_session
-from frazil.tables.columns import Columns, Grid, GroupArrays, to_arrow
+from frazil.tables.columns import Columns, Grid, GroupArrays, byte_width, to_arrow
 from frazil.tables.table_options import Options
 from frazil.tables.table_source import AnyRepository, open_source, read_ahead
 from frazil.urls import make_ref
@@ -241,7 +241,7 @@ class Cover:
             touched = shapely.intersects(shape, drawn)
             boxes, drawn = boxes[touched], drawn[touched]
             inside = shapely.covers(shape, drawn)
-            found += [_fill(box) for box in boxes[inside]]
+            found.append(_fill(boxes[inside]))
             boxes, drawn = boxes[~inside], drawn[~inside]
             single = (boxes[:, 1] - boxes[:, 0] == 1) & (boxes[:, 3] - boxes[:, 2] == 1)
             found.append(self._weigh(shape, boxes[single], drawn[single]))
@@ -266,9 +266,14 @@ class Cover:
         return y, x, shapely.contains_xy(shape, middle[0][x], middle[1][y]).astype(np.float64)
 
 
-def _fill(box: NDArray[np.int64]) -> Cells:
-    y, x = np.mgrid[box[0] : box[1], box[2] : box[3]]
-    return y.ravel(), x.ravel(), np.ones(y.size)
+def _fill(boxes: NDArray[np.int64]) -> Cells:
+    """Return all cells of boxes, whole."""
+    south, north, west, east = boxes.T
+    widths = east - west
+    sizes = (north - south) * widths
+    box = np.repeat(np.arange(len(boxes)), sizes)
+    number = np.arange(len(box)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    return south[box] + number // widths[box], west[box] + number % widths[box], np.ones(len(box))
 
 
 def _halve(boxes: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -369,6 +374,13 @@ class ZonalPlan:
             ]
         )
 
+    def weigh(self) -> tuple[int, int, int]:
+        """Return at most how many bytes and chunks are read, and the number of rows."""
+        width = sum(byte_width(self.columns.get(name).type) for name in self.columns.variables)
+        chunks = prod(self.grid.shape)
+        rows = len(self.zones.shapes) * prod(self.columns.sizes[dim] for dim in self.kept)
+        return chunks * self.grid.largest_chunk() * width, chunks, rows
+
     def tasks(self, slots: int) -> list[tuple[slice, tuple[slice, ...]]]:
         """Return the zones and blocks of the kept dimensions of each task."""
         wanted = max(slots, 1) * _TASKS_PER_SLOT
@@ -395,8 +407,15 @@ class ZonalPlan:
 
     def read(self, task: tuple[slice, tuple[slice, ...]]) -> Iterator[pa.RecordBatch]:
         """Yield the statistics of some zones in a block of the kept dimensions."""
-        zones, block = task
-        cells = self._sort_cells(zones)
+        yield from self.read_block(*task, self.sort_cells(task[0]))
+
+    def read_block(
+        self,
+        zones: slice,
+        block: tuple[slice, ...],
+        cells: Sequence[tuple[NDArray[np.int64], Cells]],
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the statistics of zones whose cells are known."""
         for part in product(
             *(self._cut(dim, each) for dim, each in zip(self.kept, block, strict=True))
         ):
@@ -408,7 +427,7 @@ class ZonalPlan:
         inside = offsets[(offsets >= part.start) & (offsets <= part.stop)]
         return [slice(int(a), int(b)) for a, b in pairwise(inside)]
 
-    def _sort_cells(self, zones: slice) -> list[tuple[NDArray[np.int64], Cells]]:
+    def sort_cells(self, zones: slice) -> list[tuple[NDArray[np.int64], Cells]]:
         """Return the cells of zones by chunk, with the number of the zone of each, in order."""
         found = [self.cover.find_cells(shape) for shape in self.zones.shapes[zones]]
         owner = np.repeat(np.arange(len(found)), [len(each[0]) for each in found])
@@ -553,7 +572,19 @@ def zonal(
         read = Zones(read.rows, read.shapes, crs)
     plan = plan_zonal(source.arrays, names, read, stats, how, weights, dims)
     tasks = plan.tasks(count_slots(running))
-    return make_rows(running, plan.read, tasks, from_arrow_schema(plan.schema))
+    result = from_arrow_schema(plan.schema)
+    if suits_driver(running, *plan.weigh()):
+        # Not in threads: GEOS prepares a polygon in place.
+        cells = {
+            first: plan.sort_cells(slice(first, end))
+            for first, end in {(z.start, z.stop) for z, _ in tasks}
+        }
+
+        def read_known(task: tuple[slice, tuple[slice, ...]]) -> Iterator[pa.RecordBatch]:
+            return plan.read_block(*task, cells[task[0].start])
+
+        return make_rows_now(running, read_known, tasks, plan.schema, result)
+    return make_rows(running, plan.read, tasks, result)
 
 
 def plan_zonal(

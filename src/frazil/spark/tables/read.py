@@ -4,7 +4,6 @@ This is about twice as fast as Spark's Python data source.
 """
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from inspect import Parameter, signature
@@ -16,9 +15,8 @@ from pyspark.sql import functions as sql
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from frazil.arguments import verb
-from frazil.errors import IcechunkError
 from frazil.lazy import lazy_modules
-from frazil.spark.runtime import is_connect, make_rows
+from frazil.spark.runtime import is_connect, make_rows, make_rows_now, suits_driver
 from frazil.spark.spark_session import find_session
 from frazil.tables.aggregates import PartialAggregates
 from frazil.tables.scan_plan import ScanPlan
@@ -103,11 +101,11 @@ def make_result(spark: SparkSession, table: Table) -> DataFrame:
     size, rows = table.weigh(partitions)
     schema = from_arrow_schema(table.schema)
     read: Any = table.read
-    if size <= DRIVER_BYTES and rows <= DRIVER_ROWS:
-        # Tasks may reach files that the driver does not, and their errors say more.
-        with suppress(IcechunkError, OSError):
-            batches = [batch for each in partitions for batch in read(each)]
-            return spark.createDataFrame(pa.Table.from_batches(batches, table.schema), schema)
+    if rows <= DRIVER_ROWS:
+        chunks = sum(getattr(each, "chunk_count", 0) for each in partitions)
+        if size <= DRIVER_BYTES or suits_driver(spark, size, chunks, rows):
+            frame = make_rows_now(spark, read, partitions, table.schema, schema)
+            return frame.coalesce(1)
     frame = make_rows(spark, read, partitions, schema)
     if isinstance(table, PartialAggregates) and table.count_rows(partitions) <= SINGLE_ROWS:
         # One file a task; a shuffle by groups writes one for each partition of the session.
