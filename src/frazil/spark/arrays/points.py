@@ -425,8 +425,8 @@ def points(
 ) -> DataFrame:
     """Return the values of arrays at points, such as stations, tracks or observations.
 
-    Only chunks with points are read, each by one task. Longitudes match around the globe, whether they
-    count from -180 or 0.
+    Only chunks with points are read, each by one task, or in a local session at once by threads.
+    Longitudes match around the globe, whether they count from -180 or 0.
 
     Parameters
     ----------
