@@ -83,6 +83,11 @@ def run_both(one: Callable[[], T], other: Callable[[], R]) -> tuple[T, R]:
     return cast("tuple[T, R]", tuple(run_concurrently(lambda each: each(), work, 2)))
 
 
+def run_later(function: Callable[[], object]) -> None:
+    """Run a function in another thread. Its errors are ignored: who needs its result gets them."""
+    _threads().submit(function)
+
+
 _MOST_THREADS = 256
 _pool: tuple[int, ThreadPoolExecutor] | None = None
 

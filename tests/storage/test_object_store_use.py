@@ -262,3 +262,81 @@ def test_equal_storages_share_a_client_until_the_environment_changes(
     assert bytes(make_s3(server.url).get("object")) == b"data"
     assert bytes(make_s3(server.url).with_user_agent("program").get("object")) == b"data"
     assert opened[2:] == [Purpose.READ, Purpose.READ]
+
+
+def make_array(url: str) -> tuple[Repository, str, str]:
+    """A repository with one chunk, and the keys of its snapshot and manifest."""
+    config = RepositoryConfig(inline_chunk_threshold_bytes=0)
+    repository = Repository.create(make_s3(url), config)
+    session = repository.writable_session("main")
+    zarr.create_array(session.store, name="a", shape=(4,), chunks=(4,), dtype="i4")[:] = 7
+    tip = session.commit("chunk")
+    (manifest,) = repository.list_manifest_files(tip)
+    return repository, f"snapshots/{tip}", f"manifests/{manifest.id}"
+
+
+def read_array(url: str) -> list[int]:
+    session = Repository.open(make_s3(url)).readonly_session("main")
+    array: Any = zarr.open_array(session.store, path="a", mode="r")
+    return list(array[:])
+
+
+def read_keys(server: ObjectServer) -> list[str]:
+    keys = [each.key.rpartition("repository/")[2] for each in server.requests]
+    server.requests.clear()
+    return keys
+
+
+def test_a_process_reads_files_that_never_change_once(server: ObjectServer) -> None:
+    repository, _, _ = make_array(server.url)
+    assert read_array(server.url) == [7] * 4
+    session = repository.readonly_session("main")
+    server.requests.clear()
+
+    assert read_array(server.url) == [7] * 4
+    opened = read_keys(server)
+    array: Any = zarr.open_array(pickle.loads(pickle.dumps(session)).store, path="a", mode="r")
+    assert list(array[:]) == [7] * 4
+    sent = read_keys(server)
+
+    assert [key.partition("/")[0] for key in opened] == ["repo", "repo", "chunks"]
+    assert [key.partition("/")[0] for key in sent] == ["chunks"]
+
+
+def test_files_read_before_are_looked_for_by_a_check(server: ObjectServer) -> None:
+    repository, _, manifest = make_array(server.url)
+    assert read_array(server.url) == [7] * 4
+
+    make_s3(server.url).delete_many([manifest])
+
+    assert any(each.object == manifest for each in repository.check().problems)
+
+
+def test_a_damaged_file_is_read_again(server: ObjectServer) -> None:
+    _, snapshot, _ = make_array(server.url)
+    storage = make_s3(server.url)
+    whole = bytes(storage.get(snapshot))
+    storage.put(snapshot, whole[: len(whole) // 2])
+    with pytest.raises(frazil.IcechunkError):
+        read_array(server.url)
+
+    storage.put(snapshot, whole)
+
+    assert read_array(server.url) == [7] * 4
+
+
+def test_a_commit_opens_no_client_that_its_session_has_opened(
+    server: ObjectServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_array(server.url)
+    session = Repository.open(make_s3(server.url)).writable_session("main")
+    prepare = session.state.assets.storage.preparation
+    if prepare is not None:
+        prepare()  # which another thread may be doing
+    assert session.state.assets.storage.preparation is None
+    monkeypatch.delattr(S3Connection, "open")
+
+    zarr.open_array(session.store, path="a", mode="r+")[:] = 8
+    session.commit("changed")
+
+    assert read_array(server.url) == [8] * 4

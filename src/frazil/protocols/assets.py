@@ -22,7 +22,7 @@ from frazil.format.files import (
     encode_transaction_log,
 )
 from frazil.format.header import Decoded, Dialect, find_header
-from frazil.format.ids import ChunkId, ManifestId, NodeId, SnapshotId
+from frazil.format.ids import FIRST_SNAPSHOT_ID, ChunkId, ManifestId, NodeId, SnapshotId
 from frazil.format.manifest import Manifest
 from frazil.format.snapshot import ManifestFileInfo, ManifestRef, Snapshot, TransactionLog
 from frazil.lazy import dataclass
@@ -198,6 +198,15 @@ T = TypeVar("T")
 Object = tuple[str, Buffer, PutOptions]
 """Key, bytes and options of an object to be written."""
 
+_LARGEST_RECENT_FILE = 4 << 20
+_RECENT: WeightedCache[tuple[int, str], tuple[object, bytes]]
+_RECENT = WeightedCache(32 << 20, lambda kept: len(kept[1]))
+"""Snapshots and manifests read lately over a network, by client and key.
+
+Repositories are opened again and again in one process, and every task of Dask receives a session of
+its own. The client is kept as well, so that no other one gets its identity.
+"""
+
 _WITHOUT_SIZES = frozenset({Dialect.DRAFT, Dialect.ALPHA_A, Dialect.ALPHA_B, Dialect.ALPHA_C})
 _WITHOUT_COUNTS = _WITHOUT_SIZES | {Dialect.ALPHA_D, Dialect.ALPHA_E, Dialect.ALPHA_F}
 """Dialects whose snapshots don't record the number of references in a manifest file."""
@@ -314,7 +323,8 @@ class Assets:
 
     def read_snapshot_file(self, id: SnapshotId) -> Decoded[Snapshot]:
         """Read a snapshot with its dialect and header."""
-        return self._snapshots.get(id, lambda: self._load_snapshot(id))
+        keep = self.options.num_snapshot_nodes > 0
+        return self._snapshots.get(id, lambda: self._load_snapshot(id, keep))
 
     def read_snapshot_file_anew(self, id: SnapshotId) -> Decoded[Snapshot]:
         """Read a snapshot past the cache: before V2, expiry rewrites snapshots in place."""
@@ -323,8 +333,10 @@ class Assets:
         self._snapshots.put(id, decoded)
         return decoded
 
-    def _load_snapshot(self, id: SnapshotId) -> Decoded[Snapshot]:
-        decoded = self._read(self.layout.snapshot_key(id), decode_snapshot)
+    def _load_snapshot(self, id: SnapshotId, keep: bool = False) -> Decoded[Snapshot]:
+        # The first snapshots of all repositories have one id.
+        read = self._read_recent if keep and id != FIRST_SNAPSHOT_ID else self._read
+        decoded = read(self.layout.snapshot_key(id), decode_snapshot)
         if decoded.value.id == id:
             return decoded
         # The first alphas and the draft name the file of the first snapshot differently from its id.
@@ -340,9 +352,8 @@ class Assets:
 
     def read_manifest_file(self, id: ManifestId) -> Decoded[Manifest]:
         """Read a manifest with its dialect and header."""
-        return self._manifests.get(
-            id, lambda: self._read(self.layout.manifest_key(id), decode_manifest)
-        )
+        read = self._read_recent if self.options.num_chunk_refs else self._read
+        return self._manifests.get(id, lambda: read(self.layout.manifest_key(id), decode_manifest))
 
     def fetch_manifests(self, refs: Sequence[ManifestRef], limit: int) -> None:
         """Read manifests into the cache, at most `limit` at once, as far as they are not cached."""
@@ -409,6 +420,21 @@ class Assets:
 
     def _read(self, key: str, decode: Callable[[bytes], T]) -> T:
         return self._decode(key, bytes(self._get(key)), decode)
+
+    def _read_recent(self, key: str, decode: Callable[[bytes], T]) -> T:
+        """Read a file, without a request if this process has read it lately.
+
+        Files of V2 are never replaced by others. Files that can't be decoded are not kept.
+        """
+        client = self.storage.shared_client if self.dialect is Dialect.V2 else None
+        if client is None:
+            return self._read(key, decode)
+        kept = _RECENT.find((id(client), key))
+        data = bytes(self._get(key)) if kept is None else kept[1]
+        decoded = self._decode(key, data, decode)
+        if kept is None and len(data) <= _LARGEST_RECENT_FILE:
+            _RECENT.put((id(client), key), (client, data))
+        return decoded
 
     def _decode(self, key: str, data: bytes, decode: Callable[[bytes], T]) -> T:
         try:

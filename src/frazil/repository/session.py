@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequenc
 from typing import TYPE_CHECKING, Any
 
 from frazil.arguments import check_arguments
-from frazil.async_names import asynchronous
+from frazil.async_names import asynchronous, run_later
 from frazil.config.settings import RepositoryConfig
 from frazil.display import Block, Item
 from frazil.errors import ReadOnlyError
@@ -45,6 +45,9 @@ class Session(Block):
         """Create a session; internal, use the methods of `Repository`."""
         self.state = session
         """Internal state of the session."""
+        prepare = session.assets.storage.preparation
+        if prepare is not None and session.mode is not SessionMode.readonly:
+            run_later(lambda: (prepare(), commit.commit))  # the second one loads the module
 
     def shown_items(self) -> Iterator[Item]:
         """Yield the fields of the summary."""

@@ -405,6 +405,7 @@ def _cover_parameter(found: "re.Match[str]") -> str:
     return f"{found[1]}{found[2]}=****" if is_signed or is_secret(found[2]) else found[0]
 
 
+_WRITES = (Purpose.WRITE, Purpose.CONDITIONAL_WRITE)
 _Result = TypeVar("_Result")
 
 _stores: deque[tuple[tuple[Connection, ClientPlan, Mapping[str, str]], ObjectStore]]
@@ -474,6 +475,21 @@ class Clients:
         if self._resolved is None:
             self._resolved = self._connection.resolve()
         return self._resolved
+
+    @property
+    def reader(self) -> ObjectStore:
+        """Return the client that reads, which is one for equal connections of this process."""
+        return self._open(Purpose.READ, 0)
+
+    @property
+    def has_writers(self) -> bool:
+        """Return True if the clients of small writes are open."""
+        return all((each, SIZE_CLASSES[0]) in self._stores for each in _WRITES)
+
+    def open_writers(self) -> None:
+        """Open the clients of small writes, each of which takes some milliseconds."""
+        for each in _WRITES:
+            self._open(each, 0)
 
     def _open(self, purpose: Purpose, size_bytes: int) -> ObjectStore:
         enter()

@@ -417,6 +417,19 @@ class Storage(Block, ABC):
         """Return True if requests do not use a network, so that synchronous calls are acceptable."""
         return False
 
+    @property
+    def shared_client(self) -> object | None:
+        """Return the client that all storages of this process share that reach the same objects.
+
+        None where reading takes no time, or where that is not known.
+        """
+        return None
+
+    @property
+    def preparation(self) -> Callable[[], None] | None:
+        """Return what the first write waits for if it was not called before; None if for nothing."""
+        return None
+
     def shown_title(self) -> str:
         """Return one name for every kind of storage, as the official library does."""
         return f"{package_name()}.Storage"

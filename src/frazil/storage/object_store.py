@@ -10,7 +10,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
-from itertools import islice, pairwise, starmap, takewhile
+from itertools import islice, starmap, takewhile
 from typing import Any, Protocol, cast
 from uuid import uuid4
 
@@ -21,7 +21,6 @@ from frazil.async_names import run_concurrently, run_together
 from frazil.display import Item
 from frazil.errors import (
     ObjectExistsError,
-    ObjectRangeError,
     ReadOnlyError,
     StorageError,
     UnsafeStorageError,
@@ -50,7 +49,7 @@ from frazil.storage.interface import (
     resolve_settings,
     validate_key,
 )
-from frazil.storage.ranges import Gathering, plan_reads
+from frazil.storage.ranges import Gathering, check_length, plan_reads, split_range
 
 WRITE_ID = "icechunkwriteid"
 """Name of the write id in an object's metadata, shared with the official library."""
@@ -429,25 +428,6 @@ class Reader:
         return self.get(key, exact)
 
 
-def split_range(wanted: Range | None, settings: EffectiveSettings) -> list[ByteRange]:
-    """Return the parts in which to read a large range concurrently; none for a small range."""
-    size = settings.ideal_concurrent_request_size
-    if not isinstance(wanted, ByteRange) or (length := wanted.end - wanted.start) < 2 * size:
-        return []
-    count = min(length // size, settings.max_concurrent_requests_for_object)
-    bounds = [wanted.start + length * number // count for number in range(count + 1)]
-    return [ByteRange(start, end) for start, end in pairwise(bounds)]
-
-
-def check_length(data: Buffer, key: str, range: Range | None) -> Buffer:
-    """Return the bytes if the range is complete; raise ObjectRangeError if the object is too short."""
-    if isinstance(range, ByteRange) and len(data) != range.end - range.start:
-        raise ObjectRangeError(
-            f"{key!r} has {range.start + len(data)} bytes, not {range.start}..{range.end}"
-        )
-    return data
-
-
 def _options(range: ByteOffset | ByteSuffix) -> Any:
     if isinstance(range, ByteOffset):
         return {"range": {"offset": range.start}}
@@ -552,6 +532,15 @@ class ObjectStorage(Storage):
         """Return the number of requests that `get_many`, `put_many` and Zarr send at once."""
         limit = self._request_limit or _CONCURRENT_REQUESTS
         return min(_CONCURRENT_REQUESTS, limit, process_limit().places)
+
+    @property
+    def shared_client(self) -> object:
+        return self._clients.reader
+
+    @property
+    def preparation(self) -> Callable[[], None] | None:
+        is_ready = self.is_read_only or self._clients.has_writers
+        return None if is_ready else self._clients.open_writers
 
     @property
     def lists_in_order(self) -> bool:

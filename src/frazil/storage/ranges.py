@@ -3,11 +3,12 @@
 import asyncio
 import io
 from collections.abc import Awaitable, Callable, Sequence
+from itertools import pairwise
 from typing import Generic, TypeVar
 
 from frazil.errors import ObjectRangeError
 from frazil.lazy import dataclass
-from frazil.storage.interface import Buffer, ByteRange
+from frazil.storage.interface import Buffer, ByteRange, EffectiveSettings, Range
 
 COALESCED_GAP_BYTES = 1024 * 1024
 """Largest gap that is cheaper to read than another request."""
@@ -46,6 +47,25 @@ def plan_reads(
         else:
             planned.append((start, end, [index]))
     return [PlannedRead(start, end, tuple(members)) for start, end, members in planned]
+
+
+def split_range(wanted: Range | None, settings: EffectiveSettings) -> list[ByteRange]:
+    """Return the parts in which to read a large range concurrently; none for a small range."""
+    size = settings.ideal_concurrent_request_size
+    if not isinstance(wanted, ByteRange) or (length := wanted.end - wanted.start) < 2 * size:
+        return []
+    count = min(length // size, settings.max_concurrent_requests_for_object)
+    bounds = [wanted.start + length * number // count for number in range(count + 1)]
+    return [ByteRange(start, end) for start, end in pairwise(bounds)]
+
+
+def check_length(data: Buffer, key: str, range: Range | None) -> Buffer:
+    """Return the bytes if the range is complete; raise ObjectRangeError if the object is too short."""
+    if isinstance(range, ByteRange) and len(data) != range.end - range.start:
+        raise ObjectRangeError(
+            f"{key!r} has {range.start + len(data)} bytes, not {range.start}..{range.end}"
+        )
+    return data
 
 
 Seen = TypeVar("Seen")

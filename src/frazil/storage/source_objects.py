@@ -41,8 +41,7 @@ from frazil.storage.interface import (
     resolve_range,
     resolve_settings,
 )
-from frazil.storage.object_store import check_length, split_range
-from frazil.storage.ranges import Gathering
+from frazil.storage.ranges import Gathering, check_length, split_range
 from frazil.storage.store_config import AnyObjectStoreConfig, ObjectStoreConfig, S3Options
 
 _WORTH_A_THREAD_BYTES = 1 << 20

@@ -11,8 +11,7 @@ from frazil.storage.interface import (
     StorageSettings,
     resolve_settings,
 )
-from frazil.storage.object_store import split_range
-from frazil.storage.ranges import plan_reads
+from frazil.storage.ranges import plan_reads, split_range
 
 BOUNDS = st.tuples(st.integers(0, 1000), st.integers(0, 50))
 RANGES = st.lists(BOUNDS.map(lambda each: ByteRange(each[0], each[0] + each[1])))
