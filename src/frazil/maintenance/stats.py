@@ -17,7 +17,6 @@ from frazil.format.snapshot import ManifestFileInfo
 from frazil.maintenance.reachability import (
     ID_SLICES,
     Ids,
-    IdSet,
     Reduction,
     WalkLimits,
     find_manifests,
@@ -44,9 +43,8 @@ class Sizes:
     lengths: NDArray[np.uint64]
 
     def distinct(self) -> "Sizes":
-        """Return the distinct chunks, sorted."""
-        ids, first = np.unique(self.ids, return_index=True)
-        return Sizes(ids, self.lengths[first])
+        """Return the distinct chunks, in the order in which they were first found."""
+        return self.take(find_first(self.ids))
 
     def take(self, rows: slice | NDArray[np.intp] | NDArray[np.bool_]) -> "Sizes":
         """Return some of the chunks."""
@@ -54,12 +52,39 @@ class Sizes:
 
     @classmethod
     def unite(cls, parts: "Sequence[Sizes]") -> "Sizes":
-        """Merge many parts into distinct chunks, sorted."""
+        """Merge many parts into distinct chunks."""
         filled = [each for each in parts if len(each.ids)]
         if not filled:
             return _NOTHING
         ids = np.concatenate([each.ids for each in filled])
         return cls(ids, np.concatenate([each.lengths for each in filled])).distinct()
+
+
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+"""Odd multiplier that spreads values over the high bits."""
+
+
+def find_first(ids: Ids) -> NDArray[np.intp]:
+    """Return the rows of a column where an id is found for the first time, in ascending order.
+
+    Strings are slow to sort: only those are compared whose hash another one has.
+    """
+    rows = np.ascontiguousarray(ids).view(np.uint8).reshape(len(ids), ids.dtype.itemsize)
+    hashes = np.zeros(len(ids), np.uint64)
+    for start in range(0, ids.dtype.itemsize, 8):
+        word = np.zeros((len(ids), 8), np.uint8)
+        word[:, : ids.dtype.itemsize - start] = rows[:, start : start + 8]
+        hashes = (hashes ^ (hashes >> np.uint64(29)) ^ word.view(np.uint64)[:, 0]) * _MIX
+    ordered = np.sort(hashes)
+    shared = ordered[1:][ordered[1:] == ordered[:-1]]
+    if not len(shared):
+        return np.arange(len(ids))
+    at = np.minimum(np.searchsorted(shared, hashes), len(shared) - 1)
+    compared = np.flatnonzero(shared[at] == hashes)
+    is_first = np.ones(len(ids), np.bool_)
+    is_first[compared] = False
+    is_first[compared[np.unique(ids[compared], return_index=True)[1]]] = True
+    return np.flatnonzero(is_first)
 
 
 class Spool:
@@ -97,71 +122,60 @@ _SPOOLED_BYTES = 1 << 18
 
 
 class Tally:
-    """Counter of the bytes of distinct chunks, which processes many chunks at a time.
+    """Counter of the bytes of distinct chunks.
 
-    Chunks beyond some millions are kept in temporary files, and compared by id range.
+    More than some chunks are kept in temporary files by id range, and each range is compared at once: a
+    chunk costs the same among a few and among many, and memory a part of them.
     """
 
-    def __init__(self, most_known: int = 2_000_000, at_once: int = 1 << 16) -> None:
-        self._most_known, self._at_once = most_known, at_once
-        self._known = IdSet()
-        self._others: Spool | None = None
+    def __init__(self, at_once: int = 1 << 19) -> None:
+        self._at_once = at_once
+        self._spool: Spool | None = None
         self._waiting: list[Sizes] = []
         self._count = 0
-        self._bytes = 0
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._others is not None:
-            self._others.__exit__()
+        if self._spool is not None:
+            self._spool.__exit__()
 
     def add(self, sizes: Sizes) -> None:
         """Add some chunks."""
         if len(sizes.ids):
             self._waiting.append(sizes)
             self._count += len(sizes.ids)
-        # Small parts of many id ranges would be slow to compare.
-        if self._count >= self._at_once * (1 if self._others is None else 16):
-            self._add_waiting()
+        if self._count >= self._at_once:
+            self._keep_waiting()
 
     def total_bytes(self) -> int:
         """Return the total size of all chunks that were added."""
-        self._add_waiting()
-        others = 0
-        for number in range(ID_SLICES if self._others is not None else 0):
-            assert self._others is not None
-            others += sum(sum_distinct(data for _, data in self._others.read(number)))
-        return self._bytes + others
+        if self._spool is None:
+            return int(Sizes.unite(self._waiting).lengths.sum())
+        self._keep_waiting()
+        return sum(
+            sum(sum_distinct(data for _, data in self._spool.read(number)))
+            for number in range(ID_SLICES)
+        )
 
-    def _add_waiting(self) -> None:
-        if self._waiting:
-            sizes = Sizes.unite(self._waiting)
-            if len(self._known) < self._most_known:
-                self._bytes += int(sizes.lengths[self._known.add(sizes.ids)].sum())
-            else:
-                self._spool(sizes.take(~self._known.contains(sizes.ids)))
+    def _keep_waiting(self) -> None:
+        self._spool = self._spool or Spool(ID_SLICES)
+        for number, part in split_sizes(Sizes.unite(self._waiting), ID_SLICES):
+            self._spool.add(number, 0, pack_sizes(part))
         self._waiting, self._count = [], 0
-
-    def _spool(self, sizes: Sizes) -> None:
-        self._others = self._others or Spool(ID_SLICES)
-        for number, part in split_sizes(sizes, ID_SLICES):
-            self._others.add(number, 0, pack_sizes(part))
 
 
 def sum_distinct(parts: Iterable[bytes]) -> tuple[int, int]:
     """Return the bytes of the distinct native and virtual chunks in packed parts."""
-    known, totals = (IdSet(), IdSet()), [0, 0]
-    for each in parts:
-        sizes = unpack_sizes(each)
-        kind = int(sizes.ids.dtype.itemsize == PLACE_SIZE)
-        totals[kind] += int(sizes.lengths[known[kind].add(sizes.ids)].sum())
-    return totals[0], totals[1]
+    natives: list[Sizes] = []
+    virtuals: list[Sizes] = []
+    for each in map(unpack_sizes, parts):
+        (virtuals if each.ids.dtype.itemsize == PLACE_SIZE else natives).append(each)
+    native, virtual = (int(Sizes.unite(each).lengths.sum()) for each in (natives, virtuals))
+    return native, virtual
 
 
-_MIX = np.uint64(0x9E3779B97F4A7C15)
-"""Odd multiplier that spreads values over the high bits."""
 _SLICE_BITS = np.uint64(64 - ID_SLICES.bit_length() + 1)
 
 
@@ -191,7 +205,7 @@ def split_sizes(sizes: Sizes, count: int) -> Iterator[tuple[int, Sizes]]:
 
 
 def pack_sizes(sizes: Sizes) -> bytes:
-    """Encode sizes, sorted and distinct, as bytes; the first byte is the width of the ids."""
+    """Encode sizes as bytes; the first byte is the width of the ids."""
     width, count = sizes.ids.dtype.itemsize, len(sizes.ids)
     # Columns of bytes: keys of virtual chunks begin alike, and end with their lengths.
     rows = np.ascontiguousarray(sizes.ids).view(np.uint8).reshape(count, width)

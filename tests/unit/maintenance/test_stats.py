@@ -2,14 +2,17 @@
 
 import asyncio
 
+import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis.strategies import integers, lists, tuples
+from hypothesis.strategies import binary, integers, lists, sampled_from, tuples
 
 from frazil import Repository
 from frazil.format.ids import ChunkId
 from frazil.format.manifest import ChunkRef, ChunkTable, InlineRef, NativeRef, VirtualRef
-from frazil.maintenance.stats import Tally, measure_refs
+from frazil.maintenance import stats
+from frazil.maintenance.reachability import ids_of
+from frazil.maintenance.stats import Tally, find_first, measure_refs
 from frazil.ops import ChunkStorageStats
 from tests.repositories import create
 from tests.unit.maintenance.repositories import write, write_chunk
@@ -63,14 +66,14 @@ def test_what_is_known_does_not_count_again() -> None:
     assert totals == [5, 5]
 
 
-@given(lists(tuples(integers(0, 5), integers(0, 400), integers(0, 2)), max_size=40), integers(0, 9))
+@given(lists(tuples(integers(0, 5), integers(0, 400), integers(0, 2)), max_size=40), integers(1, 9))
 def test_chunks_count_once_also_where_only_some_are_kept_in_memory(
-    chunks: list[tuple[int, int, int]], most_known: int
+    chunks: list[tuple[int, int, int]], at_once: int
 ) -> None:
     natives = {NativeRef(ChunkId(bytes(10) + at.to_bytes(2, "big")), 0, at) for _, at, _ in chunks}
     virtuals = {VirtualRef(f"s3://bucket/{file}", at, size) for file, at, size in chunks}
 
-    with Tally(most_known, at_once=1) as native, Tally(most_known, at_once=1) as virtual:
+    with Tally(at_once) as native, Tally(at_once) as virtual:
         for _ in range(2):
             refs: list[ChunkRef] = [*natives, *virtuals]
             for ref in refs:
@@ -80,6 +83,20 @@ def test_chunks_count_once_also_where_only_some_are_kept_in_memory(
         found = native.total_bytes(), virtual.total_bytes()
 
     assert found == (sum(e.length for e in natives), sum(e.length for e in virtuals))
+
+
+@given(lists(binary(min_size=12, max_size=12) | sampled_from([bytes(12), b"a" * 12]), max_size=40))
+def test_first_rows_are_those_that_a_set_keeps(ids: list[bytes]) -> None:
+    rows = np.frombuffer(b"".join(ids), np.uint8).reshape(-1, 12)
+
+    assert find_first(ids_of(rows)).tolist() == [ids.index(each) for each in dict.fromkeys(ids)]
+
+
+def test_ids_with_equal_hashes_are_still_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stats, "_MIX", np.uint64(0))  # all hashes are zero
+    rows = np.array([[2] * 12, [1] * 12, [2] * 12], np.uint8)
+
+    assert find_first(ids_of(rows)).tolist() == [0, 1]
 
 
 def test_all_that_refs_lead_to_is_measured(repository: Repository) -> None:
