@@ -23,7 +23,7 @@ MEMBERS = 50
 LEADS = 100
 FIELDS = len(VARIABLES) * len(LEVELS)
 MESSAGES = FIELDS * MEMBERS
-"""References of a file."""
+"""References of a file, unless it has fewer members."""
 BEGIN = datetime(2020, 1, 1)
 
 
@@ -61,8 +61,8 @@ class Place:
 class Archive:
     """Writes files from one template, in which times and values are replaced."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, members: int = MEMBERS) -> None:
+        self.folder, self.members = folder, members
         messages = [make_message(short, level) for short in VARIABLES.values() for level in LEVELS]
         (self.size,) = {len(each) for each in messages}
         self._fields = np.frombuffer(b"".join(messages), np.uint8).reshape(FIELDS, self.size)
@@ -71,7 +71,7 @@ class Archive:
         self._index = "".join(
             f"{row + 1}:{row * self.size}:d=@D:{name}:{level} mb:@S:ENS=+{member + 1}\n"
             for row, (member, (name, level)) in enumerate(
-                (member, each) for member in range(MEMBERS) for each in names
+                (member, each) for member in range(members) for each in names
             )
         )
 
@@ -87,12 +87,12 @@ class Archive:
         start = self._places[5] + 11
         fields[:, start : start + 4] = values.view(np.uint8).reshape(FIELDS, 4)
         last = fields[-1].copy()
-        last[self._places[4] + 35] = MEMBERS
+        last[self._places[4] + 35] = self.members
         path = self.folder / place.name
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("wb") as file:
             file.write(fields.tobytes())
-            file.seek((MESSAGES - 1) * self.size)
+            file.seek((FIELDS * self.members - 1) * self.size)
             file.write(last.tobytes())
         step = f"{place.lead} hour fcst" if place.lead else "anl"
         text = self._index.replace("@D", f"{moment:%Y%m%d%H}").replace("@S", step)
@@ -131,9 +131,9 @@ def find_sections(message: bytes) -> dict[int, int]:
     return found
 
 
-def write_archive(folder: str, count: int) -> list[str]:
+def write_archive(folder: str, count: int, members: int = MEMBERS) -> list[str]:
     """Write the files that are not there yet; return the paths of so many."""
-    archive = Archive(Path(folder))
+    archive = Archive(Path(folder), members)
     paths = [f"{folder}/{Place(number).name}" for number in range(count)]
     for number, path in enumerate(paths):
         if not Path(f"{path}.idx").exists():

@@ -503,13 +503,22 @@ def run_on_rows(
     return [each for each in found if each is not None]
 
 
-def collect_results(spark: SparkSession, job: Job, what: str, frame: Any, count: int) -> list[Any]:
+def collect_results(
+    spark: SparkSession,
+    job: Job,
+    what: str,
+    frame: Any,
+    count: int,
+    receive: Callable[[Any], Any] | None = None,
+) -> list[Any]:
     """Return the results in a DataFrame of `run_task` rows; None for a task without a row.
 
-    The DataFrame has `count` tasks or more.
+    The DataFrame has `count` tasks or more. `receive` is applied to one result after the other, so that
+    large ones need not be in memory at once.
     """
     job.refuse_if_cancelled()
-    return _unpack(job, run_with_progress(spark, job, what, count, frame.collect), count)
+    rows = run_with_progress(spark, job, what, count, frame.collect)
+    return _unpack(job, rows, count, receive)
 
 
 def run_task(number: int, function: Callable[[], object], max_failures: int) -> "pa.RecordBatch":
@@ -550,13 +559,17 @@ def _portable(error: Exception) -> Exception:
     return error
 
 
-def _unpack(job: Job, rows: Sequence[Any], count: int) -> list[Any]:
+def _unpack(
+    job: Job, rows: list[Any], count: int, receive: Callable[[Any], Any] | None = None
+) -> list[Any]:
     found: list[Any] = [None] * max([count, *(row.task + 1 for row in rows)])
-    for row in rows:
+    rows.reverse()
+    while rows:
+        row = rows.pop()  # and its bytes are freed
         value = pickle.loads(row.payload)
         if not row.ok:
             raise value
-        found[row.task] = value
+        found[row.task] = value if receive is None else receive(value)
         job.tally.tasks += 1
         job.tally.retries += row.attempt
         job.tally.task_seconds += row.seconds

@@ -48,12 +48,6 @@ class Combination:
             for dim, extent in zip(header.dims, header.shape, strict=True)
         )
 
-    def starts_of(self, header: ArrayHeader, row: int) -> list[int]:
-        """Return the start of a source in the combined array, along each axis."""
-        return [
-            int(axis.regions[row, 0]) if (axis := self.axes.get(dim)) else 0 for dim in header.dims
-        ]
-
     def is_static(self, header: ArrayHeader) -> bool:
         """Return whether a variable has none of the concatenation dimensions."""
         return not self.axes.keys() & set(header.dims)
@@ -108,9 +102,10 @@ def _plan(
         values = _combine_values(first, rows, shape, group)
         metadata = for_values(first.metadata, shape, first.attributes)
         return VariablePlan(first.name, treatment, metadata, offsets, values, reasons)
-    steps = np.array(first.chunk_shape, np.int64)
-    for row in rows[:1] if group.is_static(first) else rows:
-        offsets[row] = np.array(group.starts_of(first, row), np.int64) // steps
+    placed = rows[:1] if group.is_static(first) else rows
+    for at, (dim, step) in enumerate(zip(first.dims, first.chunk_shape, strict=True)):
+        axis = group.axes.get(dim)
+        offsets[placed, at] = 0 if axis is None else axis.regions[placed, 0] // step
     metadata = with_shape(first.metadata, shape)
     return VariablePlan(first.name, treatment, metadata, offsets, reasons=reasons)
 
@@ -363,7 +358,7 @@ def _plan_variables(group: Combination) -> tuple[list[VariablePlan], list[Proble
     names = dict.fromkeys(chain.from_iterable(header.arrays for header in group.headers))
     for name in names:
         variable, found = plan_variable(name, group)
-        planned += [variable] if variable is not None else []
+        planned += [_share_offsets(variable, planned)] if variable is not None else []
         problems += found
     for name, array in group.there.items():
         if name not in names and not group.is_static(array):
@@ -373,6 +368,13 @@ def _plan_variables(group: Combination) -> tuple[list[VariablePlan], list[Proble
             planned.append(VariablePlan(name, Treatment.VIRTUAL, metadata, offsets))
             problems += _find_missing(name, group, array)
     return planned, problems
+
+
+def _share_offsets(variable: VariablePlan, others: Iterable[VariablePlan]) -> VariablePlan:
+    """Return the plan with the offsets of another one that has equal ones: there are many sources."""
+    mine = variable.chunk_offsets
+    equal = (e.chunk_offsets for e in others if np.array_equal(e.chunk_offsets, mine))
+    return replace(variable, chunk_offsets=next(equal, mine))
 
 
 _DEFAULT_FILLS = frozenset(np.array([0, 9.969209968386869e36], np.float32).tolist())
@@ -429,15 +431,21 @@ def choose_fill_values(
         made[name] = replace(first, metadata={**first.metadata, "fill_value": "NaN"})
     targets = {**made, **there}
 
-    def adopt(array: ArrayHeader) -> ArrayHeader:
-        return adopt_fill_value(
-            replace(array, is_whole=array.is_whole or is_decoded), targets.get(array.name)
-        )
+    # Files of an archive share most arrays, and should afterwards as well.
+    adopted: dict[int, ArrayHeader] = {}
 
-    return [
-        replace(each, arrays={name: adopt(array) for name, array in each.arrays.items()})
-        for each in headers
-    ]
+    def adopt(array: ArrayHeader) -> ArrayHeader:
+        if id(array) not in adopted:
+            whole = array if array.is_whole or not is_decoded else replace(array, is_whole=True)
+            adopted[id(array)] = adopt_fill_value(whole, targets.get(array.name))
+        return adopted[id(array)]
+
+    def adopt_all(header: SourceHeader) -> SourceHeader:
+        arrays = {name: adopt(array) for name, array in header.arrays.items()}
+        is_same = all(arrays[name] is array for name, array in header.arrays.items())
+        return header if is_same else replace(header, arrays=arrays)
+
+    return list(map(adopt_all, headers))
 
 
 def drop_superseded(

@@ -1,8 +1,10 @@
 """Source file as values: headers to be sent to tasks, and references in columns."""
 
+import pickle
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from hashlib import blake2b
 from itertools import chain
 from math import ceil, prod
 from typing import Any, Self
@@ -337,9 +339,75 @@ class Source:
         return f"Source({self.header.name!r}, format={self.header.format!r}, arrays=[{names}])"
 
 
+class HeaderPool:
+    """Keeps one object for all that is equal in headers: most files of an archive are alike.
+
+    Files then cost what tells them apart, in pickles as in memory.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[Any, Any] = {}
+        self._shared: dict[int, tuple[ArrayHeader, ArrayHeader]] = {}
+        """Arrays that were shared already, by identity."""
+
+    def share_header(self, header: SourceHeader) -> SourceHeader:
+        """Return an equal header, with objects that equal parts of others have as well."""
+        arrays = {self.share(name): self._share_array(each) for name, each in header.arrays.items()}
+        attributes, groups = self.share(header.attributes), self.share(header.groups)
+        return replace(header, arrays=arrays, attributes=attributes, groups=groups)
+
+    def share(self, value: Any) -> Any:
+        """Return the one object for all that equals a value of JSON."""
+        return self._share(value)[0]
+
+    def _share_array(self, array: ArrayHeader) -> ArrayHeader:
+        if id(array) not in self._shared:
+            metadata, values = self.share(array.metadata), array.values
+            key = array.name, id(metadata), _key_of(values), array.obstacle, array.is_whole
+            found = self._known.setdefault(key, array)
+            if found is array and array.metadata is not metadata:
+                found = self._known[key] = replace(array, metadata=metadata)
+            self._shared[id(array)] = array, found
+        return self._shared[id(array)][1]
+
+    def _share(self, value: Any) -> tuple[Any, object]:
+        """Return the object, and what is equal for equal values alone."""
+        kind: type[Any] = type(value)
+        if kind is str:
+            found = self._known.setdefault(value, value)
+        elif kind in (list, tuple):
+            pairs = [self._share(each) for each in value]
+            key = kind, *(mark for _, mark in pairs)
+            found = self._known.get(key)
+            if found is None:
+                found = self._known[key] = kind(each for each, _ in pairs)
+        elif kind is dict:
+            pairs = [self._share(each) for pair in value.items() for each in pair]
+            key = kind, *(mark for _, mark in pairs)
+            found = self._known.get(key)
+            if found is None:
+                parts = [each for each, _ in pairs]
+                found = self._known[key] = dict(zip(parts[::2], parts[1::2], strict=True))
+        elif kind in (int, float, bool, type(None)):
+            return value, (kind, repr(value))  # of equal numbers, 0.0 and -0.0 are not the same
+        else:
+            found = value
+        # The pool keeps the object, so no other one gets its identity.
+        return found, id(found)
+
+
+def _key_of(values: NDArray[Any] | None) -> object:
+    """Return what is equal for equal values of an array alone."""
+    if values is None:
+        return None
+    data = pickle.dumps(values) if values.dtype.kind in "OT" else values.tobytes()
+    return values.dtype.str, values.shape, blake2b(data, digest_size=16).digest()
+
+
 __all__ = [
     "ArrayHeader",
     "FileVersion",
+    "HeaderPool",
     "ReferenceColumns",
     "Source",
     "SourceHeader",

@@ -1,5 +1,6 @@
 """The steps of an ingest, planned without Spark."""
 
+import pickle
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -46,6 +47,7 @@ from frazil.spark.ingestion.target_arrays import (
 from frazil.spark.regions import configured_rules, plan_sizes
 from frazil.virtual import FileVersion, Source
 from frazil.virtual.new_dimensions import loaded_everywhere
+from frazil.virtual.source import HeaderPool
 from frazil.virtual.source_formats import SourceStores
 from tests.spark.ingestion.archives import save_archive, save_days
 
@@ -414,15 +416,25 @@ def test_a_file_that_is_no_data_is_reported_and_not_raised(tmp_path: Path) -> No
 
 def test_what_files_have_in_common_travels_once(tmp_path: Path) -> None:
     parsed = [parse(path.as_uri(), Reading())[0][0] for path in save_archive(tmp_path, 2)]
-    bad = BadFile("bad", "no data")
+    bad, pool = BadFile("bad", "no data"), HeaderPool()
 
-    first, second, last = share_equal([*parsed, bad])
+    # As tasks return them, whose objects have no others in common.
+    tasks = [pickle.loads(pickle.dumps(each)) for each in ([parsed[0]], [parsed[1], bad])]
+    (first,), (second, last) = (share_equal(each, pool) for each in tasks)
 
     assert isinstance(first, ParsedSource)
     assert isinstance(second, ParsedSource)
     assert first.header.arrays["y"] is second.header.arrays["y"]
-    assert first.header.arrays["time"] is not second.header.arrays["time"]
-    assert last is bad
+    assert first.header.attributes is second.header.attributes
+    times = [each.header.arrays["time"] for each in (first, second)]
+    assert times[0] is not times[1]
+    assert times[0].metadata is times[1].metadata
+    assert last == bad
+    for before, after in zip(parsed, (first, second), strict=True):
+        assert isinstance(before, ParsedSource)
+        assert repr(after) == repr(before)
+        for name, array in before.header.arrays.items():
+            np.testing.assert_array_equal(after.header.arrays[name].values, array.values)
 
 
 def test_arrays_and_dimensions_get_other_names(tmp_path: Path) -> None:

@@ -502,12 +502,14 @@ class Attempt:
         entries: list[Entry] = []
         moved: list[Covered] = []
         former = {file.location: entry.variables or frozenset() for file, entry in work.again}
+        known: dict[frozenset[str], frozenset[str]] = {}
         for part in parts:
             found = part.found
             for each in part.sources:
                 header = each.header
-                place, variables = found.places[header.name], frozenset(header.arrays)
-                variables |= former.get(each.location, frozenset())
+                brought = frozenset(header.arrays) | former.get(each.location, frozenset())
+                variables = known.setdefault(brought, brought)
+                place = found.places[header.name]
                 own = (each.location, part.path, each.version, place, job, variables)
                 entries.append(Entry(*own, each.left_out))
             if found.shifts:

@@ -225,7 +225,7 @@ def describe(
             if not (before := files.get(key)) or not before.place:
                 is_changed = name in found.replaced
                 region = next(iter(place.values()), None)
-                files[key] = IngestedFile(key, region, is_changed, dict(place))
+                files[key] = IngestedFile(key, region, is_changed, place)
         variables += _describe_variables(found, group)
         dimensions += _describe_dimensions(found, group)
         suggestions += _suggest(found)

@@ -9,6 +9,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.util import find_spec
 from itertools import chain
 from math import prod
@@ -74,7 +75,7 @@ from frazil.spark.runtime import (
 )
 from frazil.storage.interface import Storage
 from frazil.virtual.combine_plan import NOT_PLACED
-from frazil.virtual.source import FileVersion, ReferenceColumns, Source
+from frazil.virtual.source import FileVersion, HeaderPool, ReferenceColumns, Source
 from frazil.virtual.source import concatenate as unite
 
 
@@ -281,8 +282,10 @@ def parse_sources(
     frame = map_numbers(spark, count, run, _PARSED_SCHEMA, is_stateless=True).persist()
     try:
         results = frame.where("source is null").select(*_RESULT_FIELDS.names)
-        found = collect_results(spark, runner.job, "opening files", results, count)
+        share = partial(share_equal, pool=HeaderPool())
+        found = collect_results(spark, runner.job, "opening files", results, count, share)
         outcomes = tuple(each for group in found for each in group)
+        del found, share
         yield SourcesOnSpark(outcomes, runner, spark, frame)
     except (JobError, StorageError):
         raise
@@ -312,7 +315,7 @@ def _parse_files(locations: Sequence[str], reading: Reading) -> Parsed:
             outcomes.append(outcome)
             if source is not None:
                 references.append((source.header.name, pack(source)))
-    return share_equal(outcomes), references
+    return share_equal(outcomes, HeaderPool()), references
 
 
 def _parse_group(

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, astuple, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -634,10 +635,16 @@ def _to_numpy(values: Any) -> NDArray[Any]:
 def _row(entry: Entry) -> tuple[object, ...]:
     version = entry.version
     start, stop = next(iter(entry.place.values()), (-1, -1))
-    variables = "" if entry.variables is None else json.dumps(sorted(entry.variables))
+    variables = "" if entry.variables is None else _render(entry.variables)
     return (
         entry.source, entry.group, version.e_tag or "", version.size_bytes,
         count_microseconds(version.modified_at), start, stop, entry.job,
         json.dumps(dict(entry.place)), variables,
-        json.dumps(sorted(entry.left_out)) if entry.left_out else "", entry.copy_of,
+        _render(entry.left_out) if entry.left_out else "", entry.copy_of,
     )  # fmt: skip
+
+
+@lru_cache
+def _render(names: frozenset[str]) -> str:
+    """Return names as a column holds them; most rows have the same."""
+    return json.dumps(sorted(names))

@@ -55,6 +55,7 @@ from frazil.virtual.new_dimensions import Coordinate, add_dimensions
 from frazil.virtual.source import (
     ArrayHeader,
     FileVersion,
+    HeaderPool,
     ReferenceColumns,
     Source,
     SourceHeader,
@@ -630,23 +631,18 @@ def _share(one: SourceHeader, other: SourceHeader | None, dim: str) -> bool:
     return mine is not None and theirs is not None and are_equal(mine, theirs)
 
 
-def share_equal(outcomes: Iterable[Outcome]) -> list[Outcome]:
-    """Share one object among equal arrays, because most files of an archive have the same grid.
+def share_equal(outcomes: Iterable[Outcome], pool: HeaderPool) -> list[Outcome]:
+    """Return outcomes that share what is equal in their headers, which is then pickled once."""
+    return [
+        _share_source(each, pool) if isinstance(each, ParsedSource) else each for each in outcomes
+    ]
 
-    Shared arrays are pickled once and use the driver's memory once.
-    """
-    seen: dict[bytes, ArrayHeader] = {}
-    shared: list[Outcome] = []
-    for each in outcomes:
-        if isinstance(each, ParsedSource):
-            arrays = {
-                name: seen.setdefault(pickle.dumps(array), array)
-                for name, array in each.header.arrays.items()
-            }
-            shared.append(replace(each, header=replace(each.header, arrays=arrays)))
-        else:
-            shared.append(each)
-    return shared
+
+def _share_source(source: ParsedSource, pool: HeaderPool) -> ParsedSource:
+    header = pool.share_header(source.header)
+    location = header.location if header.location == source.location else source.location
+    names = {name: pool.share(getattr(source, name)) for name in ("folders", "arrays", "dims")}
+    return replace(source, location=location, header=header, **names)
 
 
 def pack(source: Source) -> bytes:
