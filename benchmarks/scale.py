@@ -44,7 +44,7 @@ PEERS = {
     "VirtualiZarr + icechunk": "",
     "VirtualiZarr with Dask + icechunk": "dask",
 }
-PEER_COLUMNS = ("references", "how", "seconds", "Frazil is faster by")
+PEER_COLUMNS = ("references", "how", "seconds", "Frazil is faster by", "driver MB")
 COLUMNS = (
     "files", "references", "seconds", "µs a reference", "start-up s", "driver MB", "Java MB",
 )  # fmt: skip
@@ -161,7 +161,13 @@ def measure_peers(count: int) -> list[list[str]]:
     ours = seconds["Frazil on Spark"]["seconds"]
     references = f"{count * REFERENCES_A_FILE:,}"
     return [
-        [references, how, f"{each['seconds']:.1f}", f"{each['seconds'] / ours:.1f} ×"]
+        [
+            references,
+            how,
+            f"{each['seconds']:.1f}",
+            f"{each['seconds'] / ours:.1f} ×",
+            f"{each['driver_bytes'] / 1e6:.0f}",
+        ]
         for how, each in seconds.items()
     ]
 

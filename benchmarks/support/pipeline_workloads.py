@@ -34,7 +34,7 @@ from benchmarks.support.pipeline_files import (
     make_archive,
     make_forecasts,
 )
-from benchmarks.support.spark_starting import start
+from benchmarks.support.spark_starting import measure_memory, start
 from frazil.virtual import from_path
 
 _WORKERS = 2
@@ -97,7 +97,8 @@ def ingest_virtualizarr(
         dataset.vz.to_icechunk(session.store)
         session.commit("virtual")
 
-    return {**timed(work)[1], "startup_seconds": 0, "sum": _sum(folder, summed)}
+    figures = {**timed(work)[1], **measure_memory()}
+    return {**figures, "startup_seconds": 0, "sum": _sum(folder, summed)}
 
 
 def ingest_forecasts(folder: str, is_indexed: bool) -> Figures:
