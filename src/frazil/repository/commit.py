@@ -381,8 +381,8 @@ def write_shared_manifest(view: View) -> WrittenManifests:
 
 MANY_CHUNKS = 100_000
 """Number of chunks from which the transaction log is written in a separate thread."""
-MOST_LOGGED_CHUNKS = 4_000_000
-"""Number of chunks of a commit from which it becomes several: some 300 MB while a log is encoded."""
+MOST_LOGGED_CHUNKS = 2_000_000
+"""Number of chunks of a commit from which it becomes several: some 150 MB while a log is encoded."""
 
 
 @dataclass(frozen=True, slots=True)

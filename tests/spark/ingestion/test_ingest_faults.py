@@ -7,23 +7,28 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 import xarray as xr
 import zarr
 import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 import frazil
 import frazil.spark
 from frazil.errors import JobCancelledError
 from frazil.spark import Job
-from frazil.spark.ingestion.discovery import discover, list_files
-from frazil.spark.ingestion.ingest_tasks import keep_files
-from frazil.spark.ingestion.source_data import Reading
+from frazil.spark.ingestion.discovery import SourceFile, discover, list_files
+from frazil.spark.ingestion.ingest_tasks import _digest_of, find_kept, keep_files, name_folder
+from frazil.spark.ingestion.source_data import Reading, group_files
 from frazil.storage import Storage
 from frazil.storage.wrappers import NO_FAULT, ForwardingStorage, Injection, Request
+from frazil.virtual import FileVersion
 from tests.spark.ingestion.archives import Ingest, expect, read, save_archive
 
 pytestmark = pytest.mark.xdist_group("spark")
@@ -232,32 +237,96 @@ def test_a_job_whose_driver_was_killed_opens_its_files_only_once(
 
 
 def _keys(paths: list[Path], repo: frazil.Repository) -> list[str | None]:
-    reading = Reading(dims=("time",))
-    files = list_files(discover(paths, reading.open_stores()))
-    return [keep_files([each], repo.storage, reading, 0.0).key for each in files]
+    folder = name_folder(READING)
+    return [keep_files([each], repo.storage, folder, 0.0).key for each in _find_files(paths)]
+
+
+READING = Reading(dims=("time",))
+
+
+def _find_files(paths: list[Path]) -> list[SourceFile]:
+    return list_files(discover(paths, READING.open_stores()))
+
+
+def _save_old(archive: Path, count: int) -> list[SourceFile]:
+    """Files that nobody has modified just now."""
+    paths = save_archive(archive, count)
+    for path in paths:
+        os.utime(path, (1e9, 1e9))
+    return _find_files(paths)
 
 
 def test_of_what_was_parsed_only_headers_are_loaded(repo: frazil.Repository, archive: Path) -> None:
-    reading = Reading(dims=("time",))
-    files = list_files(discover(save_archive(archive, 1), reading.open_stores()))
-    kept = keep_files(files, repo.storage, reading, 0.0)
-    first = kept.parse(reading)
+    folder = name_folder(READING)
+    kept = keep_files(_save_old(archive, 1), repo.storage, folder, 0.0)
+    first = kept.parse(READING)
     assert kept.key is not None
     stored = bytes(repo.storage.get(kept.key))
-    again = kept.parse(reading)
-    changed = keep_files(files, repo.storage, Reading(dims=("time",), skip={"p"}), 0.0)
+    again = kept.parse(READING)
+    digest = stored[:16]
     spoilt = {
         "cut": stored[:-1],
-        "other": zstandard.compress(pickle.dumps((time.time(), [os.system], []))),
-        "old": zstandard.compress(pickle.dumps((0.0, [], []))),
+        "other": digest + zstandard.compress(pickle.dumps((time.time(), [os.system], []))),
+        "old": digest + zstandard.compress(pickle.dumps((0.0, [], []))),
+        "of another file": bytes(16) + stored[16:],
     }
 
     assert pickle.dumps(again) == pickle.dumps(first)
-    assert changed.key != kept.key
     for data in spoilt.values():
         repo.storage.put(kept.key, data)
-        assert len(kept.parse(reading)[0]) == 1
+        assert len(kept.parse(READING)[0]) == 1
     repo.storage.delete_many([kept.key])
     Path(archive, "0000.nc").write_bytes(b"no data")
-    kept.parse(reading)
+    kept.parse(READING)
     assert not list(repo.storage.list("_frazil/parsed/"))
+
+
+def test_options_tell_apart_what_was_parsed() -> None:
+    others = [Reading(dims=("step",)), Reading(dims=("time",), skip={"p"})]
+
+    assert len({name_folder(each) for each in (READING, *others)}) == 3
+    assert name_folder(Reading(coords={"time": lambda _: 0})) is None
+
+
+@given(st.data())
+def test_a_job_finds_what_others_have_parsed_of_its_files(data: st.DataObject) -> None:
+    storage = frazil.in_memory_storage()
+    version = FileVersion(None, datetime(2026, 1, 1, tzinfo=UTC), 1)
+    files = [SourceFile(f"file:///{number}", version) for number in range(9)]
+    # Jobs with tasks of several sizes have kept some of theirs.
+    kept: set[SourceFile] = set()
+    for size in data.draw(st.lists(st.integers(1, 4), max_size=3)):
+        for group in group_files(files, 1, size):
+            if data.draw(st.booleans()):
+                key = keep_files(group, storage, "_frazil/parsed/a", 0.0).key
+                storage.put(str(key), b"".join(map(_digest_of, group)))
+                kept.update(group)
+    changed = replace(version, size_bytes=2)
+    is_changed = data.draw(st.lists(st.booleans(), min_size=9, max_size=9))
+    wanted = [
+        replace(each, version=changed) if is_new else each
+        for each, is_new in zip(files, is_changed, strict=True)
+        if data.draw(st.booleans())
+    ]
+
+    found, others = find_kept(wanted, storage, "_frazil/parsed/a", 0.0)
+
+    taken = [file for each in found for file in each.files]
+    assert sorted(taken, key=str) == sorted((e for e in wanted if e in kept), key=str)
+    assert others == [each for each in wanted if each not in kept]
+    assert find_kept(wanted, storage, None, 0.0) == ([], wanted)
+
+
+def test_of_a_kept_task_only_the_files_of_a_job_are_taken(
+    repo: frazil.Repository, archive: Path
+) -> None:
+    files, folder = _save_old(archive, 3), name_folder(READING)
+    whole = keep_files(files, repo.storage, folder, 0.0).parse(READING)
+    (kept,), others = find_kept(files[1:], repo.storage, folder, 0.0)
+    for path in archive.iterdir():
+        path.unlink()
+
+    outcomes, references = kept.parse(READING)
+
+    assert others == []
+    assert pickle.dumps((outcomes, references)) == pickle.dumps((whole[0][1:], whole[1][1:]))

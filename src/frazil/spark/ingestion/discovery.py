@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import reduce
+from itertools import chain
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ import pyarrow.compute as pc
 from obstore.store import LocalStore, ObjectStore
 
 from frazil.errors import InvalidInputError, ObjectNotFoundError
+from frazil.maintenance.reachability import in_batches
 from frazil.spark.job import DataFrame
 from frazil.virtual import source_formats
 from frazil.virtual.containers import normalize_location
@@ -28,6 +30,7 @@ from frazil.virtual.source_formats import GRIB, SourceStores, escape_url, key_ur
 SourceName = str | PathLike[str]
 
 _CONCURRENT_REQUESTS = 32
+_REQUESTED_AT_ONCE = 1_000
 _LISTED_AT_ONCE = 10_000
 """Objects listed by one request after the other before folders are listed concurrently."""
 _PATTERNS_AT_ONCE = 200
@@ -151,9 +154,10 @@ def discover(
             urls = {url: name for url, name in urls.items() if url not in alike}
     is_remote = any(not url.startswith("file:") for url in urls)
     with ThreadPoolExecutor(_CONCURRENT_REQUESTS if is_remote else 1) as pool:
-        for (url, name), found in zip(
-            urls.items(), pool.map(lambda url: _find(url, stores), urls), strict=True
-        ):
+        # Some at a time: a request that waits takes more memory than its file.
+        batches = in_batches(urls, _REQUESTED_AT_ONCE)
+        answers = (pool.map(lambda url: _find(url, stores), batch) for batch in batches)
+        for (url, name), found in zip(urls.items(), chain.from_iterable(answers), strict=True):
             if isinstance(found, SourceFile):
                 single.append(found)
             elif len(found):

@@ -767,10 +767,12 @@ def _run(
     )
     runner = run.choose_runner(is_small=is_small)
     opening = open_sources(runner, reading, work.files, repository.storage, run.slots)
+    is_first = not work.known
+    del work  # each attempt has its own, of files that may be many
     with run.job.leasing(repository.storage, "ingest"), opening as parsed:
         bad = bad_files(parsed.outcomes)
         is_empty = len(bad) == len(parsed.outcomes) and all(each.is_empty for each in bad)
-        if bad and (reading.on_bad_file == "fail" or (is_empty and not work.known)):
+        if bad and (reading.on_bad_file == "fail" or (is_empty and is_first)):
             raise refuse_bad(bad, is_empty=is_empty)
         sources = [each for each in parsed.outcomes if isinstance(each, ParsedSource)]
         refuse_unknown_names(sources, names, list_there, reading, options)

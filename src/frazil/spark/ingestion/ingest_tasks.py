@@ -7,7 +7,7 @@ import json
 import pickle
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.util import find_spec
@@ -52,7 +52,6 @@ from frazil.spark.ingestion.source_data import (
     ParsedSource,
     Reading,
     SourceData,
-    bad_files,
     group_files,
     pack,
     parse,
@@ -73,7 +72,7 @@ from frazil.spark.runtime import (
     run_task,
     shuffle_by_number,
 )
-from frazil.storage.interface import Storage
+from frazil.storage.interface import ByteRange, Storage
 from frazil.virtual.combine_plan import NOT_PLACED
 from frazil.virtual.source import FileVersion, HeaderPool, ReferenceColumns, Source
 from frazil.virtual.source import concatenate as unite
@@ -201,11 +200,12 @@ Parsed = tuple[list[Outcome], list[tuple[str, bytes]]]
 class KeptFiles:
     """Files of a task, and the object that keeps what was parsed while the job runs.
 
-    If the driver is lost, a job with the same files and options continues with it. The key names the
-    versions of all files and the options, so the object is the right one or there is none.
+    If the driver is lost, a job with the same options continues with what there is of its files. Keys
+    name the options, and objects begin with digests of their files and these' versions, so what is
+    found is right.
     """
 
-    locations: tuple[str, ...]
+    files: tuple[SourceFile, ...]
     storage: Storage
     key: str | None
     """None if options can't be compared."""
@@ -217,25 +217,58 @@ class KeptFiles:
         if known is not None:
             return known
         begin = time.perf_counter()
-        parsed = _parse_files(self.locations, reading)
+        outcomes, references = _parse_files([each.location for each in self.files], reading)
+        # A bad file may be there later, or what is missing to read it. One that was modified just
+        # now may be modified again and keep its version.
+        is_certain = all(isinstance(e, ParsedSource) and e.digest is None for e in outcomes)
         is_slow = time.perf_counter() - begin >= self.least_seconds
-        # A bad file may be there later, or what is missing to read it.
-        if self.key is not None and is_slow and not bad_files(parsed[0]):
+        if self.key is not None and is_slow and is_certain:
             compressor = zstandard.ZstdCompressor(1, write_checksum=True)
             with contextlib.suppress(StorageError, pickle.PicklingError, TypeError):
-                data = pickle.dumps((time.time(), *parsed), pickle.HIGHEST_PROTOCOL)
-                self.storage.put(self.key, compressor.compress(data))
-        return parsed
+                content = time.time(), outcomes, references
+                data = compressor.compress(pickle.dumps(content, pickle.HIGHEST_PROTOCOL))
+                self.storage.put(self.key, b"".join([*map(_digest_of, self.files), data]))
+        return outcomes, references
 
     def _load(self) -> Parsed | None:
+        """Return what was parsed of the files; the object may have more, or may be gone."""
         if self.key is None:
             return None
         try:
-            data = zstandard.decompress(self.storage.get(self.key))
-            written_at, outcomes, references = _ParsedReader(io.BytesIO(data)).load()
+            data = bytes(self.storage.get(self.key))
+            digests, rest = _split_digests(self.key, data)
+            if not digests.keys() >= set(map(_digest_of, self.files)):
+                return None
+            written_at, outcomes, references = _ParsedReader(
+                io.BytesIO(zstandard.decompress(rest))
+            ).load()
         except (IcechunkError, zstandard.ZstdError, pickle.UnpicklingError, ValueError, EOFError):
             return None
-        return (outcomes, references) if time.time() - written_at < _KEPT_HOURS * 3600 else None
+        if time.time() - written_at >= _KEPT_HOURS * 3600:
+            return None
+        own = {each.location for each in self.files}
+        outcomes = [each for each in outcomes if each.location in own]
+        names = {each.header.name for each in outcomes}
+        return outcomes, [each for each in references if each[0] in names]
+
+
+_DIGEST_BYTES = 16
+
+
+def _digest_of(file: SourceFile) -> bytes:
+    text = repr((file.location, file.version)).encode()
+    return hashlib.blake2b(text, digest_size=_DIGEST_BYTES).digest()
+
+
+def _split_digests(key: str, data: bytes) -> tuple[dict[bytes, int], bytes]:
+    """Return the digests of files that an object begins with, and what follows."""
+    end = _count_files(key) * _DIGEST_BYTES
+    digests = [data[start : start + _DIGEST_BYTES] for start in range(0, end, _DIGEST_BYTES)]
+    return {each: at for at, each in enumerate(digests)}, data[end:]
+
+
+def _count_files(key: str) -> int:
+    return int(key.rpartition("-")[2])
 
 
 class _ParsedReader(pickle.Unpickler):
@@ -248,20 +281,50 @@ class _ParsedReader(pickle.Unpickler):
 
 
 def keep_files(
-    files: Sequence[SourceFile], storage: Storage, reading: Reading, least_seconds: float
+    files: Sequence[SourceFile], storage: Storage, folder: str | None, least_seconds: float
 ) -> KeptFiles:
-    """Return the files of a task with the key of what they are parsed to."""
-    locations = tuple(each.location for each in files)
+    """Return the files of a task with the key of what they are parsed to, in a folder."""
+    key = None
+    if folder is not None:
+        digest = hashlib.sha256(b"".join(map(_digest_of, files))).hexdigest()[: 2 * _DIGEST_BYTES]
+        key = f"{folder}/{digest}-{len(files)}"
+    return KeptFiles(tuple(files), storage, key, least_seconds)
+
+
+def find_kept(
+    files: Sequence[SourceFile], storage: Storage, folder: str | None, least_seconds: float
+) -> tuple[list[KeptFiles], list[SourceFile]]:
+    """Return what a job that was killed had parsed, by object, and the files that it had not.
+
+    That job may have had other tasks, and some of the files may have changed since.
+    """
+    remaining = {} if folder is None else {_digest_of(each): each for each in files}
+    found: list[KeptFiles] = []
+    with contextlib.suppress(StorageError, ValueError):
+        keys = sorted(each.key for each in storage.list(f"{folder}/")) if remaining else []
+        sizes = [_count_files(key) * _DIGEST_BYTES for key in keys]
+        heads = storage.get_many(
+            [(key, ByteRange(0, size)) for key, size in zip(keys, sizes, strict=True)]
+        )
+        for key, head in zip(keys, heads, strict=True):
+            digests, _ = _split_digests(key, bytes(head))
+            own = tuple(remaining.pop(each) for each in digests if each in remaining)
+            if own:
+                found.append(KeptFiles(own, storage, key, least_seconds))
+    parsed = {each.location for kept in found for each in kept.files}
+    return found, [each for each in files if each.location not in parsed]
+
+
+def name_folder(reading: Reading) -> str | None:
+    """Return the folder of what is parsed with some options; None if they can't be compared."""
     if any(not type(each).__module__.startswith("frazil.") for each in reading.coords.values()):
-        return KeptFiles(locations, storage, None, least_seconds)  # a function may have changed
+        return None  # a function may have changed
     options = (
         reading.source_group, sorted(reading.load), sorted(reading.skip), sorted(reading.take),
         sorted(reading.rename.items()), reading.dims, sorted(reading.coords.items()),
         frazil.__version__, np.__version__, find_spec("gribberish") is None,
     )  # fmt: skip
-    versions = [(each.location, repr(each.version)) for each in files]
-    digest = hashlib.sha256(repr((options, versions)).encode()).hexdigest()
-    return KeptFiles(locations, storage, f"{PARSED}/{digest}", least_seconds)
+    return f"{PARSED}/{hashlib.sha256(repr(options).encode()).hexdigest()[: 2 * _DIGEST_BYTES]}"
 
 
 @contextlib.contextmanager
@@ -272,14 +335,10 @@ def parse_sources(
 
     What tasks have kept in the storage stays there if the job is to be run again as it is.
     """
-    max_failures = find_max_failures(spark)
-
-    def run(number: int) -> Iterator[pa.RecordBatch]:
-        yield from _parse_group(number, groups[number], reading, max_failures)
-
-    count = len(groups)
-    runner.job.expect("opening files", files=sum(len(each.locations) for each in groups))
-    frame = map_numbers(spark, count, run, _PARSED_SCHEMA, is_stateless=True).persist()
+    count, storage, kept = len(groups), groups[0].storage, {each.key for each in groups}
+    runner.job.expect("opening files", files=sum(len(each.files) for each in groups))
+    frame = _parse_in_tasks(spark, reading, groups).persist()
+    del groups  # the tasks have them: the driver would keep every file once more
     try:
         results = frame.where("source is null").select(*_RESULT_FIELDS.names)
         share = partial(share_equal, pool=HeaderPool())
@@ -290,18 +349,27 @@ def parse_sources(
     except (JobError, StorageError):
         raise
     except Exception:
-        _delete_kept(groups)
+        _delete_kept(storage, kept)
         raise
     else:
-        _delete_kept(groups)
+        _delete_kept(storage, kept)
     finally:
         frame.unpersist()
 
 
-def _delete_kept(groups: Sequence[KeptFiles]) -> None:
-    storage, own = groups[0].storage, {each.key for each in groups}
+def _parse_in_tasks(spark: SparkSession, reading: Reading, groups: Sequence[KeptFiles]) -> Any:
+    max_failures = find_max_failures(spark)
+
+    def run(number: int) -> Iterator[pa.RecordBatch]:
+        yield from _parse_group(number, groups[number], reading, max_failures)
+
+    return map_numbers(spark, len(groups), run, _PARSED_SCHEMA, is_stateless=True)
+
+
+def _delete_kept(storage: Storage, keys: Set[str | None]) -> None:
+    folders = {key.rpartition("/")[0] for key in keys if key is not None}
     with contextlib.suppress(StorageError):  # garbage collection deletes them later
-        kept = [each.key for each in storage.list(f"{PARSED}/") if each.key in own]
+        kept = [e.key for each in folders for e in storage.list(f"{each}/") if e.key in keys]
         if kept:
             storage.delete_many(kept)
 
@@ -484,10 +552,21 @@ def open_sources(
     if runner.spark is None:
         yield parse_here(runner, reading, [each.location for each in files])
         return
-    groups = group_files(files, slots, runner.job.files_per_task)
-    kept = [keep_files(each, storage, reading, KEPT_SECONDS) for each in groups]
-    with parse_sources(runner, runner.spark, reading, kept) as parsed:
+    groups = plan_groups(runner, reading, files, storage, slots)
+    opening = parse_sources(runner, runner.spark, reading, groups)
+    del files, groups
+    with opening as parsed:
         yield parsed
+
+
+def plan_groups(
+    runner: Runner, reading: Reading, files: Sequence[SourceFile], storage: Storage, slots: int
+) -> list[KeptFiles]:
+    """Return the files of each task: those that a killed job had parsed together, and all others."""
+    folder = name_folder(reading)
+    found, others = find_kept(files, storage, folder, KEPT_SECONDS)
+    groups = group_files(others, slots, runner.job.files_per_task)
+    return [*(keep_files(each, storage, folder, KEPT_SECONDS) for each in groups), *found]
 
 
 _GUESSED_ITEM_BYTES = 16
