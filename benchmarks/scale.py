@@ -1,14 +1,16 @@
 """A million to a hundred million references in one ingest, and millions set by tasks.
 
-    python -m benchmarks.scale [--forecasts 200 2000] [--killed 600] [--files 2000 20000]
-                                [--millions 1 3] [--ledger 1000000] [--beside 20000] [--peers 2000]
-                                [--rounds 1] [--folder …]
+    python -m benchmarks.scale [--forecasts 200 2000] [--small 20000] [--killed 600]
+                                [--files 2000 20000] [--millions 1 3] [--ledger 1000000]
+                                [--beside 20000] [--peers 2000] [--rounds 1] [--folder …]
 
 - *forecasts*: so many GRIB files of 5,000 messages each, with an index: init × lead × variable ×
   level × member (`benchmarks/support/grib_archive.py`); 20,000 files are 100 M references, 6 GB. The
   official library then reads 100 random chunks.
+- *small*: so many of these files with one member, which are 100 messages.
 - *killed*: one of two executors of an ingest of so many of these files is killed after half of its
-  time; in another, an executor after a third and the driver after half, and it is run again.
+  time; in another, an executor after a third and the driver after half, and it is run again. *kept* is
+  how many of the files it had parsed and the second job did not open.
 - *through the driver*: tasks return all references, as small jobs do; *in tasks*: they write manifests.
 - Files are small HDF5 files of 500 chunks each on a local disk.
 - *known files*: an ingest, in one process, of an archive whose files are all in the ledger but so many.
@@ -28,7 +30,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from subprocess import CalledProcessError
 
-from benchmarks.support.grib_archive import MESSAGES
+from benchmarks.support.grib_archive import FIELDS, MEMBERS, MESSAGES
 from benchmarks.support.measuring import (
     Figures,
     find_official_python,
@@ -59,21 +61,21 @@ FORECAST_COLUMNS = (
 )  # fmt: skip
 UPKEEP_COLUMNS = ("verb", "references", "seconds", "CPU seconds", "MB")
 KILLED_COLUMNS = (
-    "references", "seconds", "an executor killed", "again after the driver", "of the whole",
+    "references", "seconds", "an executor killed", "again after the driver", "of the whole", "kept",
 )  # fmt: skip
 WAYS = {"through the driver": 1_000_000_000_000, "in tasks": 100_000}
 
 
-def measure_forecasts(folder: str, counts: list[int]) -> list[list[str]]:
+def measure_forecasts(folder: str, counts: list[int], members: int = MEMBERS) -> list[list[str]]:
     """Rows: one ingest each of so many files, checked with the official library."""
     rows = []
     for count in counts:
-        arguments = {"folder": folder, "count": count}
+        arguments = {"folder": folder, "count": count, "members": members}
         run_child(sys.executable, WORKLOADS, workload="make_forecasts", **arguments)
         figures = run_child(sys.executable, WORKLOADS, workload="ingest_forecasts", **arguments)
         python = find_official_python()
         run_child(python, WORKLOADS, workload="read_forecasts", samples=100, **arguments)
-        references = count * MESSAGES
+        references = count * FIELDS * members
         memory = (figures[f"{name}_bytes"] / 1e6 for name in ("driver", "worker", "java"))
         rows.append([
             f"{count:,}", f"{references:,}", f"{figures['seconds']:.1f}",
@@ -103,28 +105,29 @@ def measure_resumed(folder: str, count: int) -> list[str]:
     arguments = {"folder": folder, "count": count, "has_executors": 1.0}
     run_child(sys.executable, WORKLOADS, workload="make_forecasts", folder=folder, count=count)
 
-    def ingest(**options: float) -> float:
+    def ingest(**options: float) -> Figures:
         given = {**arguments, **options}
-        return run_child(sys.executable, WORKLOADS, workload="ingest_forecasts", **given)["seconds"]
+        return run_child(sys.executable, WORKLOADS, workload="ingest_forecasts", **given)
 
     def check() -> None:
         python = find_official_python()
         names = {"workload": "read_forecasts", "folder": folder, "count": count, "samples": 100}
         run_child(python, WORKLOADS, **names)
 
-    repository = f"{folder}/forecasts-{count}"
+    repository = f"{folder}/forecasts-{count}-of-{MEMBERS}"
     shutil.rmtree(repository, ignore_errors=True)
-    whole = ingest()
+    whole = ingest()["seconds"]
     shutil.rmtree(repository)
-    fewer = ingest(kill_executor_after=whole / 2)
+    fewer = ingest(kill_executor_after=whole / 2)["seconds"]
     check()
     shutil.rmtree(repository)
     with suppress(CalledProcessError):
         ingest(kill_executor_after=whole / 3, kill_after=whole / 2)
     again = ingest()
     check()
-    seconds = (f"{each:.1f}" for each in (whole, fewer, again))
-    return [f"{count * MESSAGES:,}", *seconds, f"{again / whole:.0%}"]
+    seconds = (f"{each:.1f}" for each in (whole, fewer, again["seconds"]))
+    parts = (f"{each:.0%}" for each in (again["seconds"] / whole, again["kept_files"] / count))
+    return [f"{count * MESSAGES:,}", *seconds, *parts]
 
 
 def measure(counts: list[int], rounds: int) -> dict[int, list[Figures]]:
@@ -275,6 +278,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--folder", help="Where the archive of forecasts stays; default: nowhere.")
     parser.add_argument("--forecasts", type=int, nargs="*", default=[200, 2_000])
+    parser.add_argument("--small", type=int, nargs="*", default=[20_000])
     parser.add_argument("--killed", type=int, nargs="*", default=[600])
     parser.add_argument("--files", type=int, nargs="*", default=[2_000, 20_000])
     parser.add_argument("--millions", type=int, nargs="*", default=[1, 3])
@@ -288,6 +292,10 @@ def main() -> None:
             print_table("References of GRIB indexes in one ingest", FORECAST_COLUMNS, rows)
             rows = measure_upkeep(folder, options.forecasts)
             print_table("Upkeep of these repositories, in one process", UPKEEP_COLUMNS, rows)
+    if options.small:
+        with kept_folder(options.folder) as folder:
+            rows = measure_forecasts(folder, options.small, members=1)
+        print_table("References of small GRIB files in one ingest", FORECAST_COLUMNS, rows)
     if options.killed:
         with kept_folder(options.folder) as folder:
             rows = [measure_resumed(folder, count) for count in options.killed]

@@ -89,24 +89,26 @@ def ingest(folder: str, count: int) -> Figures:
     return {"seconds": seconds, "startup_seconds": startup_seconds, **memory}
 
 
-def make_forecasts(folder: str, count: int) -> Figures:
+def make_forecasts(folder: str, count: int, members: int = grib_archive.MEMBERS) -> Figures:
     """Files of forecasts with their indexes; see `grib_archive`."""
     begin = time.perf_counter()
-    grib_archive.write_archive(f"{folder}/forecasts", count)
+    grib_archive.write_archive(f"{folder}/forecasts-of-{members}", count, members)
     return {"seconds": time.perf_counter() - begin}
 
 
 def ingest_forecasts(
     folder: str,
     count: int,
+    members: int = grib_archive.MEMBERS,
     kill_after: float = 0.0,
     kill_executor_after: float = 0.0,
     has_executors: float = 0.0,
 ) -> Figures:
     """One job over so many files of forecasts; an executor or the driver may be killed meanwhile."""
     spark, startup_seconds = start(CLUSTER if has_executors else MASTER)
-    paths = grib_archive.write_archive(f"{folder}/forecasts", count)
-    storage = frazil.local_filesystem_storage(f"{folder}/forecasts-{count}")
+    paths = grib_archive.write_archive(f"{folder}/forecasts-of-{members}", count, members)
+    storage = frazil.local_filesystem_storage(_place_of(folder, count, members))
+    kept = sum(int(each.key.rpartition("-")[2]) for each in storage.list("_frazil/parsed/"))
     repository = frazil.Repository.open_or_create(storage)
     with watch_workers() as workers:
         if kill_after:
@@ -120,19 +122,25 @@ def ingest_forecasts(
         seconds = time.perf_counter() - begin
     memory = measure_memory()
     spark.stop()
-    assert report.metrics["references"] == count * grib_archive.MESSAGES
+    assert report.metrics["references"] == count * grib_archive.FIELDS * members
     return {
         "seconds": seconds, "startup_seconds": startup_seconds, "worker_bytes": max(workers),
-        "tasks": report.tasks, **memory,
+        "tasks": report.tasks, "kept_files": kept, **memory,
     }  # fmt: skip
 
 
-def read_forecasts(folder: str, count: int, samples: int) -> Figures:
+def _place_of(folder: str, count: int, members: int) -> str:
+    return f"{folder}/forecasts-{count}-of-{members}"
+
+
+def read_forecasts(
+    folder: str, count: int, samples: int, members: int = grib_archive.MEMBERS
+) -> Figures:
     """Read values of random files and fields with the official library; all must be right."""
     icechunk: Any = import_module("icechunk")  # the other workloads don't need it
 
     begin = time.perf_counter()
-    storage = icechunk.local_filesystem_storage(f"{folder}/forecasts-{count}")
+    storage = icechunk.local_filesystem_storage(_place_of(folder, count, members))
     config = icechunk.Repository.fetch_config(storage)
     access = icechunk.containers_credentials(
         dict.fromkeys(config.virtual_chunk_containers, icechunk.credentials.LocalFileSystemAccess)
@@ -142,9 +150,10 @@ def read_forecasts(folder: str, count: int, samples: int) -> Figures:
     fields = [(name, level) for name in grib_archive.VARIABLES.values()
               for level in grib_archive.LEVELS]  # fmt: skip
     levels, leads = group["isobaricInhPa"][:].tolist(), group["step"][:].tolist()
-    times, members = group["time"][:].tolist(), group["number"][:].tolist()
+    times = group["time"][:].tolist()
     steps, inits = min(count, grib_archive.LEADS), -(-count // grib_archive.LEADS)
-    assert (len(leads), len(times), len(members)) == (steps, inits, grib_archive.MEMBERS)
+    assert (len(leads), len(times)) == (steps, inits)
+    assert group["number"].size == members
     random = np.random.default_rng(0)
     for number in random.choice(count, samples).tolist():
         place, field = grib_archive.Place(number), int(random.integers(len(fields)))
@@ -156,7 +165,7 @@ def read_forecasts(folder: str, count: int, samples: int) -> Figures:
 
 def keep_forecasts(folder: str, count: int, verb: str) -> Figures:
     """Maintain the repository of so many files of forecasts, in one process."""
-    where = f"{folder}/forecasts-{count}"
+    where = _place_of(folder, count, grib_archive.MEMBERS)
     storage, job = frazil.local_filesystem_storage(where), frazil.spark.Job(run_on="driver")
     repository = frazil.Repository.open(storage)
     begin, begin_cpu = time.perf_counter(), time.process_time()

@@ -16,6 +16,7 @@ import zarr
 from numpy.typing import NDArray
 
 from frazil.errors import StorageError
+from frazil.maintenance.reachability import in_batches
 from frazil.spark.ingestion.discovery import EPOCH, SourceFile, count_microseconds, list_files
 from frazil.virtual.combine_plan import Problem, ProblemKind, as_zarr, join
 from frazil.virtual.combine_sources import ERA
@@ -128,9 +129,18 @@ class Ledger:
     @classmethod
     def of(cls, entries: Iterable[Entry]) -> "Ledger":
         """Build a ledger from its rows."""
-        rows = [_row(each) for each in entries]
-        columns = zip(*rows, strict=True) if rows else ((),) * len(_COLUMNS)
-        return cls(dict(zip(_COLUMNS, columns, strict=True)), len(rows))
+        types = {n: pa.large_string() if t is str else pa.int64() for n, t in _COLUMNS.items()}
+        schema = pa.schema(types)
+        # Columns take a part of the memory that the values of many rows do.
+        tables = [
+            pa.table(list(map(list, zip(*rows, strict=True))), schema=schema)
+            for rows in in_batches(map(_row, entries), _CHUNK_ROWS)
+        ]
+        joined = pa.concat_tables(tables) if tables else schema.empty_table()
+        made = cls(dict.fromkeys(_COLUMNS), len(joined))
+        columns = {name: joined[name].combine_chunks() for name in _COLUMNS}
+        made._columns = {n: e if _COLUMNS[n] is str else e.to_numpy() for n, e in columns.items()}
+        return made
 
     def __getitem__(self, name: str) -> Any:
         if name not in self._columns:
