@@ -2,14 +2,19 @@
 
     python -m benchmarks.model [--references 1e6 1e8 1e10] [--executors 1 10 100 1000] [--files-of 5000]
 
-Costs are those of one machine of two cores. Those of a reference in tasks and of the driver's memory
-are fitted to the runs of the first table, which compares them with the prediction. `docs/scaling.md`
-explains the terms and where they end to hold.
+Costs are those of one machine of two cores. Some were measured one by one, and some are fitted to whole
+runs. The first table tries each run with costs that were fitted without it, so that it says how well
+the model predicts. `docs/scaling.md` explains the terms and where they end to hold.
 """
 
 import argparse
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
 
 from benchmarks.support.measuring import print_table
 
@@ -27,7 +32,7 @@ class Costs:
     write_manifest: float = 0.010
     task: float = 0.020
     """Seconds of the driver for each task: submission, result, progress."""
-    plan_file: float = 1.6e-3
+    plan_file: float = 0.75e-3
     """Seconds of the driver for each file: discovery, plan, ledger."""
     log_reference: float = 0.3e-6
     """Seconds of the driver for the transaction log of each reference."""
@@ -45,7 +50,7 @@ class Costs:
 
 
 COSTS = Costs()
-LOGGED = 4_000_000
+LOGGED = 2_000_000
 """References of a transaction log: a larger commit is several, published at once."""
 TASK_REFERENCES = 200_000
 MANIFEST_REFERENCES = 100_000
@@ -133,17 +138,64 @@ def predict(
     )  # fmt: skip
 
 
-MEASURED: tuple[tuple[str, float, float, float, float], ...] = (
-    ("GRIB, 5,000 messages a file", 1e6, 5_000, 10.4, 350e6),
-    ("GRIB, 5,000 messages a file", 1e7, 5_000, 29.5, 561e6),
-    ("GRIB, 5,000 messages a file", 1e8, 5_000, 296.8, 915e6),
-    ("HDF5, 500 chunks a file", 1e6, 500, 21.8, 287e6),
-    ("HDF5, 500 chunks a file", 1e7, 500, 98.0, 815e6),
+@dataclass(frozen=True)
+class Run:
+    """Ingest that was measured, on two cores."""
+
+    files: str
+    references: float
+    references_a_file: float
+    seconds: float
+    driver_bytes: float
+
+    def predict(self, costs: Costs) -> Prediction:
+        """Return what the model makes of it."""
+        return predict(self.references, self.references_a_file, 1, costs=costs)
+
+
+MEASURED = (
+    Run("GRIB, 5,000 messages a file", 1e6, 5_000, 10.4, 350e6),
+    Run("GRIB, 5,000 messages a file", 1e7, 5_000, 29.5, 561e6),
+    Run("GRIB, 5,000 messages a file", 1e8, 5_000, 296.8, 915e6),
 )
-"""Runs on two cores: name, references, references of a file, seconds, bytes of the driver."""
+FITTED = {
+    "seconds": ("start", "open_file", "place_reference"),
+    "driver_bytes": ("driver_base", "driver_file", "driver_log"),
+}
+"""Costs that are fitted to runs, by what they add up to."""
 
 
-CHECK_COLUMNS = ("run", "references", "seconds", "predicted", "driver MB", "predicted MB")
+def fit(runs: Sequence[Run]) -> Costs:
+    """Return the costs with which predictions are closest to runs, relative to their size."""
+    costs = COSTS
+    for what, names in FITTED.items():
+        zero = replace(costs, **dict.fromkeys(names, 0.0))
+        base = np.array([getattr(each.predict(zero), what) for each in runs])
+        units = [replace(zero, **{name: 1.0}) for name in names]
+        rows = [[getattr(each.predict(unit), what) for unit in units] for each in runs]
+        columns = np.array(rows) - base[:, np.newaxis]
+        measured = np.array([getattr(each, what) for each in runs])
+        found = _solve(columns / measured[:, np.newaxis], 1 - base / measured)
+        costs = replace(zero, **dict(zip(names, found.tolist(), strict=True)))
+    return costs
+
+
+def _solve(columns: NDArray[np.float64], wanted: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the weights, none of them negative, whose sum of columns is closest to what is wanted."""
+    count = columns.shape[1]
+    best, least = np.zeros(count), np.inf
+    for some in (list(each) for n in range(count) for each in combinations(range(count), n + 1)):
+        weights = np.zeros(count)
+        weights[some] = np.linalg.lstsq(columns[:, some], wanted, rcond=None)[0]
+        error = float(np.square(columns @ weights - wanted).sum())
+        if (weights >= 0).all() and error < least:
+            best, least = weights, error
+    return best
+
+
+CHECK_COLUMNS = (
+    "run", "references", "seconds", "predicted", "error", "driver MB", "predicted MB", "error",
+)  # fmt: skip
 COLUMNS = (
     "references", "executors", "minutes", "most time", "core hours", "driver GB", "requests",
     "shuffle GB", "USD",
@@ -158,17 +210,24 @@ def main() -> None:
     parser.add_argument("--files-of", type=float, default=5_000)
     options = parser.parse_args()
     rows = []
-    for name, references, size, seconds, memory in MEASURED:
-        found = predict(references, size, 1)
+    for run in MEASURED:
+        found = run.predict(fit([each for each in MEASURED if each is not run]))
+        error, wrong_bytes = (
+            f"{getattr(found, what) / getattr(run, what) - 1:+.0%}" for what in FITTED
+        )
         rows.append([
-            name, f"{references:,.0f}", f"{seconds:.0f}", f"{found.seconds:.0f}",
-            f"{memory / 1e6:.0f}", f"{found.driver_bytes / 1e6:.0f}",
+            run.files, f"{run.references:,.0f}", f"{run.seconds:.0f}", f"{found.seconds:.0f}", error,
+            f"{run.driver_bytes / 1e6:.0f}", f"{found.driver_bytes / 1e6:.0f}", wrong_bytes,
         ])  # fmt: skip
-    print_table("Measured and predicted, two cores", CHECK_COLUMNS, rows)
+    print_table("Each run, predicted from the others, two cores", CHECK_COLUMNS, rows)
+    costs = fit(MEASURED)
+    for what, names in FITTED.items():
+        values = (f"{name} {getattr(costs, name):.2e}" for name in names)
+        print(f"\nfitted to {what}: {', '.join(values)}")
     rows = []
     for references in options.references:
         for executors in options.executors:
-            found = predict(references, options.files_of, executors, 4, S3)
+            found = predict(references, options.files_of, executors, 4, S3, costs)
             rows.append([
                 f"{references:.0e}", f"{executors:,}", f"{found.seconds / 60:,.1f}", found.limit,
                 f"{found.core_hours:,.1f}", f"{found.driver_bytes / 1e9:,.1f}",
