@@ -337,14 +337,20 @@ def find_outsiders(
 
     The usual value is that of the repository if it is among the contributors, or the most common one.
     """
-    first = property(contributors[0][1])
+    # Files of an archive share most headers, and serializing a value is slow.
+    distinct = {id(header): header for _, header in contributors}
+    values = {key: property(header) for key, header in distinct.items()}
+    first = values[id(contributors[0][1])]
     first_text = json.dumps(first, sort_keys=True)
+    if all(value == first for value in values.values()):
+        return first_text, {}
+    texts = {
+        key: first_text if value == first else json.dumps(value, sort_keys=True)
+        for key, value in values.items()
+    }
     groups: defaultdict[str, list[str]] = defaultdict(list)
     for name, header in contributors:
-        value = property(header)
-        # Serializing a value is slow, and most are equal to the first.
-        text = first_text if value == first else json.dumps(value, sort_keys=True)
-        groups[text].append(name)
+        groups[texts[id(header)]].append(name)
     usual = max(groups, key=lambda value: (THE_REPOSITORY in groups[value], len(groups[value])))
     return usual, {value: tuple(names) for value, names in groups.items() if value != usual}
 

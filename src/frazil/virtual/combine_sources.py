@@ -84,9 +84,10 @@ def plan_variable(name: str, group: Combination) -> tuple[VariablePlan | None, l
 
 def find_usual(contributors: Contributors) -> ArrayHeader:
     """Return the first array that is stored as most of them are."""
-    keys = [combine_axes.storage_key(header) for _, header in contributors]
-    usual, _ = Counter(keys).most_common(1)[0]
-    return contributors[keys.index(usual)][1]
+    distinct = {id(header): header for _, header in contributors}
+    keys = {each: combine_axes.storage_key(header) for each, header in distinct.items()}
+    usual, _ = Counter(keys[id(header)] for _, header in contributors).most_common(1)[0]
+    return next(header for each, header in distinct.items() if keys[each] == usual)
 
 
 def _plan(

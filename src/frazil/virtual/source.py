@@ -347,28 +347,33 @@ class HeaderPool:
 
     def __init__(self) -> None:
         self._known: dict[Any, Any] = {}
-        self._shared: dict[int, tuple[ArrayHeader, ArrayHeader]] = {}
-        """Arrays that were shared already, by identity."""
+        self._shared: dict[int, tuple[Any, Any]] = {}
+        """Objects that were shared already, by identity."""
 
     def share_header(self, header: SourceHeader) -> SourceHeader:
         """Return an equal header, with objects that equal parts of others have as well."""
-        arrays = {self.share(name): self._share_array(each) for name, each in header.arrays.items()}
+        arrays = {self.share(name): self.share(each) for name, each in header.arrays.items()}
         attributes, groups = self.share(header.attributes), self.share(header.groups)
         return replace(header, arrays=arrays, attributes=attributes, groups=groups)
 
     def share(self, value: Any) -> Any:
-        """Return the one object for all that equals a value of JSON."""
-        return self._share(value)[0]
+        """Return the one object for all that equals an array, or a value of JSON."""
+        if isinstance(value, str):
+            return self._known.setdefault(value, value)
+        if id(value) not in self._shared:
+            is_array = isinstance(value, ArrayHeader)
+            found = self._share_array(value) if is_array else self._share(value)[0]
+            self._shared[id(value)] = value, found
+        return self._shared[id(value)][1]
 
     def _share_array(self, array: ArrayHeader) -> ArrayHeader:
-        if id(array) not in self._shared:
-            metadata, values = self.share(array.metadata), array.values
-            key = array.name, id(metadata), _key_of(values), array.obstacle, array.is_whole
-            found = self._known.setdefault(key, array)
-            if found is array and array.metadata is not metadata:
-                found = self._known[key] = replace(array, metadata=metadata)
-            self._shared[id(array)] = array, found
-        return self._shared[id(array)][1]
+        metadata = self.share(array.metadata)
+        key = array.name, id(metadata), _key_of(array.values), array.obstacle, array.is_whole
+        if key not in self._known:
+            is_same = array.metadata is metadata
+            self._known[key] = array if is_same else replace(array, metadata=metadata)
+        found: ArrayHeader = self._known[key]
+        return found
 
     def _share(self, value: Any) -> tuple[Any, object]:
         """Return the object, and what is equal for equal values alone."""

@@ -430,6 +430,11 @@ def test_what_files_have_in_common_travels_once(tmp_path: Path) -> None:
     assert times[0] is not times[1]
     assert times[0].metadata is times[1].metadata
     assert last == bad
+    headers = [
+        each.header for each in (*parsed[:2], first, second) if isinstance(each, ParsedSource)
+    ]
+    plans = [virtual.combine(each, "time") for each in (headers[:2], headers[2:])]
+    assert str(plans[0]) == str(plans[1])
     for before, after in zip(parsed, (first, second), strict=True):
         assert isinstance(before, ParsedSource)
         assert repr(after) == repr(before)
