@@ -167,6 +167,42 @@ def test_finer_units_hold_what_no_type_holds_in_the_units_of_the_first(tmp_path:
     xr.testing.assert_equal(found, expect(paths))
 
 
+def test_finer_units_of_floats_have_a_fill_value_that_integers_hold(tmp_path: Path) -> None:
+    paths = []
+    for name, units in (
+        ("a", "seconds since 1900-01-01"), ("b", "microseconds since 2020-01-01")
+    ):  # fmt: skip
+        part = month(units, [1, 2], "float64")
+        for each in part.variables.values():
+            each.encoding["_FillValue"] = None  # the NetCDF library has 9.97e36 then
+        paths.append(save(part, tmp_path / f"{name}.nc"))
+
+    found = read_combined(paths, "time")
+
+    xr.testing.assert_equal(found, expect(paths))
+    assert found["time"].encoding["dtype"] == np.dtype("int64")
+
+
+@pytest.mark.parametrize(
+    ("attributes", "blank"),
+    [({}, 9.969209968386869e36), ({"_FillValue": -99.0}, -99), ({"missing_value": 1e20}, 1e20)],
+)
+def test_a_time_that_is_missing_has_no_place(
+    tmp_path: Path, attributes: dict[str, float], blank: float
+) -> None:
+    sources = []
+    for name, times in (("a", [0, 1]), ("b", sorted([2, blank]))):
+        part = month(DAYS, times, "float64").drop_vars("time_bnds")
+        part["time"].attrs |= attributes
+        part["time"].encoding = {} if "_FillValue" in attributes else {"_FillValue": None}
+        sources.append(virtual.open(save(part, tmp_path / f"{name}.nc")))
+
+    (problem,) = virtual.combine(sources, "time").report.of(ProblemKind.NOT_MONOTONIC)
+
+    assert problem.text == "one of its values is missing, so that it has no place"
+    assert [Path(each).name for each in problem.files] == ["b.nc"]
+
+
 def test_missing_bounds_stay_missing(tmp_path: Path) -> None:
     paths = []
     for name, units in (("a", "days since 1900-01-01"), ("b", "days since 2000-02-01")):

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from frazil.virtual.combine_plan import Axis, Problem, ProblemKind, Run
 from frazil.virtual.source import ArrayHeader, SourceHeader, is_time
-from frazil.virtual.time_units import read_missing, show_region, show_step, show_values
+from frazil.virtual.time_units import find_missing, read_missing, show_region, show_step, show_values
 
 # A jump is a gap if at least half a step is missing, so that months may differ in length.
 _GAP_IN_STEPS = 1.5
@@ -282,10 +282,7 @@ def _find_crooked(
                 yield Problem(ProblemKind.NOT_MONOTONIC, dim, text, (name,))
             continue
         numbers = _as_numbers(values)
-        if values.dtype.kind == "f" and np.isnan(numbers).any():
-            text = "one of its values is missing"
-            yield Problem(ProblemKind.NOT_MONOTONIC, dim, text, (name,))
-        elif not _is_monotonic(values):
+        if not _is_monotonic(values) and not (values.dtype.kind == "f" and np.isnan(values).any()):
             text = "its values go neither up nor down all the way"
             yield Problem(ProblemKind.NOT_MONOTONIC, dim, text, (name,))
         elif len(values) > 1 and (numbers[-1] < numbers[0]) != is_down:
@@ -530,7 +527,18 @@ def _read_index(
             f"{headers[0].name}"
         )
         return None, [Problem(ProblemKind.COORDINATE, dim, text, tuple(strangers))]
-    return values, []
+    blank = tuple(
+        header.name
+        for header in headers
+        if header.name != THE_REPOSITORY and _lacks_values(header.arrays[dim])
+    )
+    text = "one of its values is missing, so that it has no place"
+    return values, [Problem(ProblemKind.NOT_MONOTONIC, dim, text, blank)] if blank else []
+
+
+def _lacks_values(index: ArrayHeader) -> bool:
+    assert index.values is not None
+    return bool(find_missing(index, index.values).any())
 
 
 def suggest_coordinate(headers: Sequence[SourceHeader], dim: str) -> str:

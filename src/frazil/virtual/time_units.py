@@ -33,6 +33,11 @@ _WIDEST: Mapping[str, tuple[str, ...]] = {
 
 _CLOCK = ("units", "calendar")
 _MISSING = ("_FillValue", "missing_value")
+_UNWRITTEN: Mapping[str, float] = {
+    "f4": 9.969209968386869e36, "f8": 9.969209968386869e36, "i4": -2147483647,
+    "i8": -9223372036854775806,
+}  # fmt: skip
+"""Numbers that the NetCDF library leaves where no time was written, with or without an attribute."""
 _STORED = ("data_type", "fill_value", "codecs")
 
 Ticks = list[int | None]
@@ -306,7 +311,7 @@ def _ticks(array: ArrayHeader, clock: Clock) -> Ticks | None:
     """Return the times of an array since its reference date, as Xarray decodes them."""
     assert array.values is not None
     values = array.values.reshape(-1)
-    present = ~_find_missing(array, values)
+    present = ~find_missing(array, values)
     measured = _measure(clock, False)
     if measured is None:
         return None
@@ -439,17 +444,24 @@ def _retype_fill(fill: Any, dtype: np.dtype[Any]) -> Any:
     """Convert a fill value to another type, as JSON."""
     if dtype.kind == "f":
         return float(fill) if isinstance(fill, int | float) else fill
-    return int(fill) if isinstance(fill, int | float) and fill == int(fill) else 0
+    limits = np.iinfo(dtype)
+    is_whole = isinstance(fill, int | float) and fill % 1 == 0
+    return int(fill) if is_whole and limits.min <= fill <= limits.max else 0
 
 
-def _find_missing(array: ArrayHeader, values: NDArray[Any]) -> NDArray[np.bool_]:
+def find_missing(array: ArrayHeader, values: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return which numbers are no values: not finite, marked as missing, or times never written."""
     missing = np.zeros(values.shape, bool)
+    if values.dtype.kind not in "iuf":
+        return missing
     if values.dtype.kind == "f":
         missing |= ~np.isfinite(values)
-    for name in _MISSING:
-        for each in read_missing(array, name):
-            with np.errstate(over="ignore"):
-                missing |= values == values.dtype.type(each)
+    blanks = [each for name in _MISSING for each in read_missing(array, name)]
+    if is_time(array.attributes):
+        blanks += [_UNWRITTEN[k] for k in (values.dtype.str[1:],) if k in _UNWRITTEN]
+    for each in blanks:
+        with np.errstate(over="ignore"):
+            missing |= values == values.dtype.type(each)
     return missing
 
 
