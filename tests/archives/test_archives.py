@@ -732,3 +732,96 @@ def test_checks_look_at_each_group_of_a_tree(
         ingest(repo, files, checks=[checks.complete(step="1D")], **options)
 
     assert len(list(repo.ancestry(branch="main"))) == 2
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_small_variables_get_a_dimension_when_a_later_file_has_other_values(
+    tmp_path: Path, files: Path, mode: str
+) -> None:
+    files.mkdir()
+    truth = []
+    for at, orbit in enumerate((7, 7, 0, 8)):
+        day = make("t", at, 1)
+        day["orbit"] = ((), np.int32(orbit))
+        day["name"] = ((), f"scan {orbit}")
+        day["same"] = (("k",), np.arange(3))
+        day.to_netcdf(files / f"{at}.nc", encoding={"time": {"units": "days since 2020-01-01"}})
+        day.to_zarr(files / f"{at}.zarr", consolidated=False)
+        truth.append(day)
+
+    for kind in ("nc", "zarr"):
+        for order in ((0, 1, 2, 3), (3, 2, 0, 1), (1, 3, 0, 2)):
+            repo = create(tmp_path / f"{kind}{order}")
+            for at in order:
+                ingest(repo, files / f"{at}.{kind}", append_dim="time", mode=mode)
+            found = read(repo)
+            for name in ("orbit", "name"):
+                assert found[name].values.tolist() == [day[name].item() for day in truth]
+            assert found["same"].dims == ("k",)
+
+
+def test_valid_times_get_the_dimensions_that_tell_them_apart_in_any_order(
+    tmp_path: Path, files: Path
+) -> None:
+    files.mkdir()
+    cells = [(day, step) for day in (0, 1) for step in (0, 6, 12)]
+    for day, step in cells:
+        field = make("t", day, 1).isel(time=0).assign_coords(step=np.timedelta64(step, "h"))
+        field = field.assign_coords(valid_time=field["time"] + field["step"])
+        units = f"hours since 2020-01-{day + 1:02d}"
+        field.to_netcdf(files / f"{day}_{step}.nc", encoding={"time": {"units": units}})
+
+    for seed in range(3):
+        repo = create(tmp_path / str(seed))
+        for at in np.random.default_rng(seed).permutation(len(cells)).tolist():
+            day, step = cells[at]
+            ingest(repo, files / f"{day}_{step}.nc", append_dim=["time", "step"])
+            read(repo)["valid_time"].load()
+        found = read(repo, decode_timedelta=True)
+        assert (found["valid_time"] == found["time"] + found["step"]).all()
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_variables_with_fewer_records_than_others_end_with_fill_values(
+    repo: frazil.Repository, files: Path, mode: str
+) -> None:
+    files.mkdir()
+    for at in (0, 2):
+        with netCDF4.Dataset(files / f"{at}.nc", "w") as file:
+            file.createDimension("time", None)
+            file.createDimension("x", 400)
+            times = file.createVariable("time", "f8", ("time",))
+            times.units = "days since 2020-01-01"
+            times[:] = [at, at + 1]
+            for name, dims in (
+                ("small", ("time",)),
+                ("never", ("time",)),
+                ("large", ("time", "x")),
+            ):
+                values = file.createVariable(name, "f4", dims, fill_value=-9.0)
+                if name != "never":
+                    values[0] = at
+            file.createVariable("text", str, ("time",))[0] = "a"
+
+    ingest(repo, files, append_dim="time", mode=mode)
+
+    found = read(repo)
+    for at in (0, 2):
+        xr.testing.assert_equal(
+            found.isel(time=slice(at, at + 2)).drop_attrs(),
+            xr.open_dataset(files / f"{at}.nc").load().drop_attrs(),
+        )
+
+
+def test_a_variable_that_is_not_as_long_as_its_coordinate_is_refused(
+    repo: frazil.Repository, files: Path
+) -> None:
+    group = zarr.create_group(files / "a.zarr")
+    for name, length in (("time", 2), ("t", 3)):
+        array = group.create_array(
+            name, shape=(length,), dtype="f8", chunks=(1,), dimension_names=["time"]
+        )
+        array[:] = np.arange(length)
+
+    with pytest.raises(InvalidSourcesError, match="its length along time is 3, and time has 2"):
+        ingest(repo, files / "a.zarr", append_dim="time")

@@ -11,7 +11,13 @@ from numpy.typing import NDArray
 
 from frazil.virtual.combine_plan import Axis, Problem, ProblemKind, Run
 from frazil.virtual.source import ArrayHeader, SourceHeader, is_time
-from frazil.virtual.time_units import find_missing, read_missing, show_region, show_step, show_values
+from frazil.virtual.time_units import (
+    find_missing,
+    read_missing,
+    show_region,
+    show_step,
+    show_values,
+)
 
 # A jump is a gap if at least half a step is missing, so that months may differ in length.
 _GAP_IN_STEPS = 1.5

@@ -65,6 +65,7 @@ def plan_variable(name: str, group: Combination) -> tuple[VariablePlan | None, l
     first = there or find_usual(known)
     all_known = known if there is None else [(THE_REPOSITORY, there), *known]
     shapes = [*_compare_dims(all_known), *_compare_extents(all_known, group)]
+    shapes += _compare_counts(name, rows, group)
     if shapes:
         return None, [*obstacles, *shapes]
     problems = [*obstacles, *_find_missing(name, group, first)]
@@ -195,6 +196,18 @@ def _compare_extents(known: Contributors, group: Combination) -> Iterator[Proble
         return [extent for dim, extent in pairs if dim not in group.axes]
 
     yield from combine_axes.compare(known, ProblemKind.LENGTH, "length of its other axes", fixed)
+
+
+def _compare_counts(name: str, rows: Sequence[int], group: Combination) -> Iterator[Problem]:
+    """Report sources in which a variable is not as long as the coordinate of a dimension."""
+    for dim, axis in group.axes.items():
+        for row in rows:
+            header = group.headers[row].arrays[name]
+            count = sum(each.length for each in axis.runs[row])
+            extent = header.shape[header.dims.index(dim)] if dim in header.dims else count
+            if extent != count:
+                text = f"its length along {dim} is {extent}, and {dim} has {count} values"
+                yield Problem(ProblemKind.LENGTH, name, text, (group.names[row],))
 
 
 def _find_missing(name: str, group: Combination, first: ArrayHeader) -> Iterator[Problem]:

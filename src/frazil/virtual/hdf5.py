@@ -445,14 +445,19 @@ class FileContext:
     loading: Loading
 
 
-def describe(dataset: Any, name: str, context: FileContext) -> Described:
-    """Describe a dataset; the header of one that can't be referenced has the reason."""
+def describe(
+    dataset: Any, name: str, context: FileContext, shape: Shape | None = None
+) -> Described:
+    """Describe a dataset; the header of one that can't be referenced has the reason.
+
+    A shape that is larger than the dataset's has fill values at the end.
+    """
     space = dataset.get_space()
-    shape: Shape = ()
+    has_shape = space.get_simple_extent_type() != h5s.NULL
+    shape = shape or (tuple(space.get_simple_extent_dims()) if has_shape else ())
     try:
-        if space.get_simple_extent_type() == h5s.NULL:
+        if not has_shape:
             raise RefusedError("it is an HDF5 dataset without a shape")
-        shape = tuple(space.get_simple_extent_dims())
         return _describe_dataset(dataset, name, shape, context)
     except (RefusedError, NotPlainError, UnicodeDecodeError) as error:
         return ArrayHeader(name, {"shape": shape}, None, str(error)), no_references(len(shape))
@@ -491,7 +496,11 @@ def _describe_dataset(dataset: Any, name: str, shape: Shape, context: FileContex
         columns = find_contiguous(dataset, len(shape), context.location)
     header = replace(header, obstacle=_elsewhere(layout, properties) or obstacle)
     if is_loaded(header, context.loading):
-        header = replace(header, values=_load(dataset, shape, dtype, filters))
+        values = _load(dataset, dtype, filters)
+        if values.shape != shape:
+            blank = np.frombuffer(_fill_bytes(properties, dtype), dtype)[0]
+            values = _pad(values, shape, blank)
+        header = replace(header, values=values)
     return header, columns
 
 
@@ -541,13 +550,20 @@ def _inline_compact(dataset: Any, header: ArrayHeader, dtype: np.dtype[Any]) -> 
     return replace(header, values=values), columns
 
 
-def _load(dataset: Any, shape: Shape, dtype: np.dtype[Any], filters: Any) -> NDArray[Any]:
+def _load(dataset: Any, dtype: np.dtype[Any], filters: Any) -> NDArray[Any]:
     if not all(h5z.filter_avail(code) for code, _, _ in filters):
         raise NotReadable("values behind a filter that HDF5 does not have")
-    values = np.empty(shape, dtype.newbyteorder("="))
-    if prod(shape):
+    values = np.empty(dataset.shape, dtype.newbyteorder("="))
+    if prod(dataset.shape):
         dataset.read(h5s.ALL, h5s.ALL, values)
     return values
+
+
+def _pad(values: NDArray[Any], shape: Shape, blank: Any) -> NDArray[Any]:
+    """Return values with fill values at the end of each axis."""
+    whole = np.full(shape, blank, values.dtype)
+    whole[tuple(slice(0, extent) for extent in values.shape)] = values
+    return whole
 
 
 def _describe_texts(dataset: Any, name: str, shape: Shape, context: FileContext) -> Described:
@@ -560,7 +576,9 @@ def _describe_texts(dataset: Any, name: str, shape: Shape, context: FileContext)
         dims_of(dataset, name, len(shape), context.group), read_attributes(dataset),
     )  # fmt: skip
     header = ArrayHeader(name, metadata, None, _elsewhere(properties.get_layout(), properties))
-    texts = read_texts(dataset, shape, dataset.dtype)
+    texts = read_texts(dataset, dataset.shape, dataset.dtype)
+    if texts is not None and texts.shape != shape:
+        texts = _pad(texts, shape, fill)
     if is_loaded(header, context.loading):
         filled = np.full(shape, fill, object) if texts is None else texts
         # A scalar string has the form in which Zarr returns it.
@@ -681,6 +699,12 @@ def read_group(file: Any, context: FileContext) -> FoundGroup:
                 obstacle = "it is a link of HDF5 into another file"
                 headers[name] = replace(headers[name], obstacle=obstacle, values=None)
                 references[name] = no_references(len(headers[name].shape))
+    for name, shape in _find_short(headers).items():
+        member = h5o.open(group, name.encode("utf-8", "surrogateescape"))
+        most = member.get_space().get_simple_extent_dims(maxdims=True)
+        if all(a == b or c == h5s.UNLIMITED
+               for a, b, c in zip(member.shape, shape, most, strict=True)):  # fmt: skip
+            headers[name], references[name] = describe(member, name, context, shape)
     bounds = find_unread_bounds(headers)
     for name in bounds:
         again = replace(context, loading=replace(context.loading, names=frozenset(bounds)))
@@ -691,6 +715,25 @@ def read_group(file: Any, context: FileContext) -> FoundGroup:
     except (NotPlainError, UnicodeDecodeError) as error:
         raise NotReadable(str(error)) from error
     return FoundGroup(attributes, _name_axes(headers), references, tuple(groups))
+
+
+def _find_short(headers: Mapping[str, ArrayHeader]) -> dict[str, Shape]:
+    """Return the arrays that end before others along a dimension, with the shape that they shall have.
+
+    The NetCDF library extends a variable along an unlimited dimension when it writes to it, and reads
+    fill values up to the length that the longest variable gives the dimension.
+    """
+    lengths: dict[str, int] = {}
+    for each in headers.values():
+        for dim, extent in zip(each.dims, each.shape, strict=True):
+            if not dim.startswith(_PHONY):
+                lengths[dim] = max(extent, lengths.get(dim, 0))
+    found = {
+        name: tuple(lengths.get(dim, n) for dim, n in zip(each.dims, each.shape, strict=True))
+        for name, each in headers.items()
+        if "codecs" in each.metadata
+    }
+    return {name: shape for name, shape in found.items() if shape != headers[name].shape}
 
 
 def _list_links(group: Any) -> list[tuple[bytes, int]]:

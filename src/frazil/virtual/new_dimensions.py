@@ -5,7 +5,7 @@ attribute, or part of the path. The data variables of such a file get a new firs
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from itertools import chain, combinations
@@ -345,33 +345,38 @@ def _find_words(attributes: Mapping[str, Any], name: str) -> list[str]:
     return str(attributes.get(name, "")).split()
 
 
-def add_axis(array: ArrayHeader, dim: str, length: int = 1) -> ArrayHeader:
-    """Return the array with a new first axis, along which its values are equal."""
+def add_axis(array: ArrayHeader, dim: str, length: int = 1, at: int = 0) -> ArrayHeader:
+    """Return the array with a new axis, the first one by default, along which its values are equal."""
+
+    def add(given: Sequence[Any], value: Any) -> list[Any]:
+        return [*given[:at], value, *given[at:]]
+
     metadata = dict(array.metadata)
     if metadata.get("dimension_names") or not array.shape:
-        metadata["dimension_names"] = [dim, *(metadata.get("dimension_names") or ())]
+        metadata["dimension_names"] = add(metadata.get("dimension_names") or (), dim)
     else:
-        metadata["dimension_names"] = [dim, *array.dims]
-    metadata["shape"] = [length, *array.shape]
+        metadata["dimension_names"] = add(array.dims, dim)
+    metadata["shape"] = add(array.shape, length)
     if "chunk_grid" in metadata:
-        metadata["chunk_grid"] = _regular([1, *array.chunk_shape])
+        metadata["chunk_grid"] = _regular(add(array.chunk_shape, 1))
     if "codecs" in metadata:
-        metadata["codecs"] = [_add_axis_to_codec(each) for each in metadata["codecs"]]
+        metadata["codecs"] = [_add_axis_to_codec(each, at) for each in metadata["codecs"]]
     values = array.values
     if values is not None:
-        values = np.broadcast_to(values, (length, *values.shape))
+        values = np.broadcast_to(np.expand_dims(values, at), metadata["shape"])
     return replace(array, metadata=metadata, values=values)
 
 
-def _add_axis_to_codec(codec: Mapping[str, Any]) -> Mapping[str, Any]:
+def _add_axis_to_codec(codec: Mapping[str, Any], at: int) -> Mapping[str, Any]:
     settings = codec.get("configuration") or {}
     match codec["name"]:
         case "transpose":
-            order = [0, *(axis + 1 for axis in settings["order"])]
+            order = [at, *(axis + (axis >= at) for axis in settings["order"])]
             return {**codec, "configuration": {**settings, "order": order}}
         case "sharding_indexed":
-            inner = [_add_axis_to_codec(each) for each in settings["codecs"]]
-            shape = [1, *settings["chunk_shape"]]
+            inner = [_add_axis_to_codec(each, at) for each in settings["codecs"]]
+            sizes = settings["chunk_shape"]
+            shape = [*sizes[:at], 1, *sizes[at:]]
             changed = {**settings, "chunk_shape": shape, "codecs": inner}
             return {**codec, "configuration": changed}
     return codec
@@ -502,74 +507,141 @@ def loaded_everywhere(headers: Sequence[SourceHeader]) -> dict[str, ArrayHeader]
 
 
 def spread_differing(
-    headers: Sequence[SourceHeader], existing: SourceHeader | None, dims: Sequence[str]
-) -> list[SourceHeader]:
-    """Return the sources with a dimension for small variables that differ between them.
+    headers: Sequence[SourceHeader],
+    existing: SourceHeader | None,
+    dims: Sequence[str],
+    changed: Container[str] = (),
+) -> tuple[SourceHeader | None, list[SourceHeader]]:
+    """Return the group and the sources with a dimension for small variables that differ between them.
 
     A variable without a concatenation dimension, such as the reference time of a forecast, gets the
-    first dimension along which its values tell the files apart, or as few as do so together.
+    first dimension along which its values tell the files apart, or as few as do so together. One that
+    the repository has without gets it there as well, with its values everywhere. Sources that have
+    `changed` since they were ingested give no variable a dimension that the repository has without any.
     """
     loaded = loaded_everywhere(headers) if dims else {}
     spread: dict[str, tuple[str, ...]] = {}
     for name, first in loaded.items():
         having = [each for each in headers if name in each.arrays]
         # A dimension has one coordinate: files with another one are refused.
-        if first.is_index:
-            continue
-        if any(set(dims) & set(each.arrays[name].dims) for each in having) or len(having) < 2:
+        if first.is_index or any(set(dims) & set(each.arrays[name].dims) for each in having):
             continue
         there = existing.arrays.get(name) if existing is not None else None
-        if there is not None:
-            new = there.dims[: len(there.dims) - len(first.dims)]
-            if new and set(new) <= set(dims) and there.dims == (*new, *first.dims):
-                spread[name] = new
+        own = () if there is None else there.dims[: len(there.dims) - len(first.dims)]
+        if there is not None and (there.dims != (*own, *first.dims) or not set(own) <= set(dims)):
             continue
-        values = [each.arrays[name].values for each in having]
-        if any(v is None or not are_equal(v, values[0]) for v in values if values[0] is not None):
-            found = _find_distinguishing(having, name, dims)
-            if found:
-                spread[name] = found
-    if not spread:
-        return list(headers)
-    return [_spread(header, spread) for header in headers]
+        if there is not None and not own:
+            having = [each for each in having if each.name not in changed]
+        former = existing if there is not None else None
+        spread[name] = _find_distinguishing(having, former, name, dims, own) or own
+    spread = {name: each for name, each in spread.items() if each}
+    if existing is not None:
+        known = {name: each for name, each in spread.items() if name in existing.arrays}
+        existing = _spread(existing, known)
+    return existing, [_spread(header, spread) for header in headers] if spread else list(headers)
 
 
 def _find_distinguishing(
-    headers: Sequence[SourceHeader], name: str, dims: Sequence[str]
+    headers: Sequence[SourceHeader],
+    existing: SourceHeader | None,
+    name: str,
+    dims: Sequence[str],
+    own: Sequence[str],
 ) -> tuple[str, ...]:
-    """Return the fewest dimensions for whose values a variable has one value each, or none."""
-    indexes = {dim: [find_values(each, dim) for each in headers] for dim in dims}
+    """Return the fewest dimensions for whose values a variable has one value each, or none.
+
+    It has its `own` in the repository, to which others may be added.
+    """
+    first = headers[0].arrays[name].values if headers else None
+    group = [] if existing is None else [existing]
+    indexes = {dim: [find_values(each, dim) for each in (*headers, *group)] for dim in dims}
     keys = {
         dim: [each.tobytes() for each in found if each is not None]
         for dim, found in indexes.items()
     }
-    known = [dim for dim in dims if len(keys[dim]) == len(headers)]
+    known = [dim for dim in dims if len(keys[dim]) == len(headers) + len(group)]
+    places = [{d: np.asarray(indexes[d][row]) for d in known} for row in range(len(headers))]
+    there = {} if existing is None else {d: np.asarray(indexes[d][-1]) for d in known}
+    differing = [
+        place
+        for header, place in zip(headers, places, strict=True)
+        if existing is not None and _differs(header, existing, name, own, place, there)
+    ]
+    values = [each.arrays[name].values for each in headers]
+    if first is None or not (
+        differing or any(v is None or not are_equal(v, first) for v in values)
+    ):
+        return ()
+    last: tuple[str, ...] = ()
     for some in chain.from_iterable(combinations(known, n) for n in range(1, len(known) + 1)):
         seen: dict[tuple[bytes, ...], NDArray[Any] | None] = {}
-        for row, header in enumerate(headers):
-            mine = header.arrays[name].values
+        for row, mine in enumerate(values):
             other = seen.setdefault(tuple(keys[dim][row] for dim in some), mine)
             if mine is None or other is None or not are_equal(mine, other):
                 break
         else:
+            if not set(own) <= set(some):
+                continue
+            last = some
+            new = [dim for dim in some if dim not in own]
+            if any(all(np.isin(e[dim], there[dim]).any() for dim in new) for e in differing):
+                continue  # it has a value at this place, unless more dimensions tell them apart
             # A time may differ along a dimension that has one value so far, such as the first run.
-            array = headers[0].arrays[name]
-            open_dims = (
-                [dim for dim in known if len(set(keys[dim])) == 1]
-                if is_time(array.attributes)
-                else []
-            )
-            return tuple(dim for dim in dims if dim in some or dim in open_dims)
-    return ()
+            is_open = is_time(headers[0].arrays[name].attributes)
+            return tuple(
+                dim for dim in dims
+                if dim in some or (is_open and dim in known and len(set(keys[dim])) == 1)
+            )  # fmt: skip
+    return last if differing else ()
+
+
+def _differs(
+    header: SourceHeader,
+    existing: SourceHeader,
+    name: str,
+    own: Sequence[str],
+    place: Mapping[str, NDArray[Any]],
+    there: Mapping[str, NDArray[Any]],
+) -> bool:
+    """Return whether a variable has other values in the repository at the place of a source."""
+    values, mine = existing.arrays[name].values, header.arrays[name].values
+    if values is None or mine is None or not set(own) <= place.keys():
+        return False
+    rows = [np.flatnonzero(np.isin(there[dim], place[dim])) for dim in own]
+    found = values[np.ix_(*rows)] if own else values
+    is_same = found == mine
+    if found.dtype.kind == "f":
+        # Places of no source have no value.
+        is_same |= np.isnan(found) & (np.isnan(mine) | bool(own))
+    return not np.all(is_same)
 
 
 def _spread(header: SourceHeader, spread: Mapping[str, Sequence[str]]) -> SourceHeader:
     arrays = dict(header.arrays)
     for name, dims in spread.items():
         if name in arrays and set(dims) <= header.dims.keys():
-            for dim in reversed(dims):
-                arrays[name] = add_axis(arrays[name], dim, header.dims[dim])
+            for at, dim in enumerate(dims):
+                if dim not in arrays[name].dims:
+                    arrays[name] = add_axis(arrays[name], dim, header.dims[dim], at)
+            if len(dims) > 1:
+                arrays[name] = _mark_missing(arrays[name])
     return replace(header, arrays=arrays)
+
+
+def _mark_missing(array: ArrayHeader) -> ArrayHeader:
+    """Return the array with a missing value for times, which have none where no source is."""
+    name, attributes = str(array.metadata.get("data_type")), array.attributes
+    is_marked = any(each in attributes for each in ("_FillValue", "missing_value"))
+    if is_marked or not is_time(attributes) or not name.startswith(("int", "uint", "float")):
+        return array
+    if name.startswith("float"):
+        return replace(array, metadata={**array.metadata, "fill_value": "NaN"})
+    limits = np.iinfo(name)
+    blank = int(limits.min or limits.max)
+    attributes = {**attributes, "_FillValue": blank}
+    return replace(
+        array, metadata={**array.metadata, "fill_value": blank, "attributes": attributes}
+    )
 
 
 _STORED = ("data_type", "fill_value", "codecs")

@@ -443,6 +443,8 @@ def _retype_missing(array: ArrayHeader, name: str, dtype: np.dtype[Any]) -> Any:
 def _retype_fill(fill: Any, dtype: np.dtype[Any]) -> Any:
     """Convert a fill value to another type, as JSON."""
     if dtype.kind == "f":
+        if fill in _UNWRITTEN.values():
+            return "NaN"
         return float(fill) if isinstance(fill, int | float) else fill
     limits = np.iinfo(dtype)
     is_whole = isinstance(fill, int | float) and fill % 1 == 0

@@ -326,17 +326,16 @@ class Attempt:
             dims = tuple(dim for dim in dims if any(dim in each.arrays for each in headers))
         existing, headers = self._count_times(session, headers, part.path, dims)
         choice = self._choose(session, existing, headers, part.path)
-        headers = (
-            spread_differing(headers, existing, dims) if self.options.region is None else headers
-        )
+        changed = {
+            sources[entry.source].header.name: entry.place_along(dims) for _, entry in work.changed
+        }
+        if self.options.region is None:
+            existing, headers = spread_differing(headers, existing, dims, changed)
         there = existing.arrays if existing is not None else {}
         headers = choose_fill_values(headers, there, dims, is_decoded=choice.mode == "native")
         if self.options.region is not None:
             dim = dims[0] if dims else None
             return plan_filling(headers, existing, dim, self.options.region, choice)
-        changed = {
-            sources[entry.source].header.name: entry.place_along(dims) for _, entry in work.changed
-        }
         covered = ledger.read_covered(part.path, dims, sources)
         return plan_ingest(
             headers,
@@ -359,8 +358,9 @@ class Attempt:
             refuse_problems(problems, Choice(self.options.mode))
             return None, counted
         times = find_times([existing, *headers]) & existing.arrays.keys()
-        # Values of virtual times can't be read without access to their source files.
-        native = find_native(session.state, group, times)
+        static = {k for k, e in existing.arrays.items() if k in fresh and not {*dims} & {*e.dims}}
+        # Values of virtual arrays can't be read without access to their source files.
+        native = find_native(session.state, group, times | static, or_empty=True)
         existing = read_existing(session.store, group, fresh, dims, native) or existing
         (there, *counted), problems = count_alike([existing, *headers])
         problems += find_unread(existing, there, times - native)

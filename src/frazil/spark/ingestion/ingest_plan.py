@@ -274,12 +274,13 @@ def read_existing(
     group: str,
     fresh: Mapping[str, ArrayHeader],
     dims: Collection[str],
-    times: Collection[str] = (),
+    wanted: Collection[str] = (),
 ) -> SourceHeader | None:
     """Return the header of a group, to be combined with those of sources, or None without arrays.
 
     `fresh` are the arrays whose values all new headers include. For arrays that are inline here as
-    well, only values to compare are read, and those of `times`, which may need conversion.
+    well, only values to compare are read, and those of `wanted`: times, which may need conversion, and
+    arrays without the dimensions, which look as in the files wherever they are.
     """
     with without_codec_warnings():
         found = find_group(store, group)
@@ -287,10 +288,7 @@ def read_existing(
             return None
         arrays = {
             name: _read_array(
-                array,
-                ArrayHeader(name, _metadata(array)),
-                fresh.get(name),
-                () if name in times else dims,
+                array, ArrayHeader(name, _metadata(array)), fresh.get(name), dims, name in wanted
             )
             for name, array in found.arrays()
         }
@@ -308,9 +306,13 @@ def _metadata(array: zarr.Array[Any]) -> dict[str, Any]:
 
 
 def _read_array(
-    array: zarr.Array[Any], header: ArrayHeader, fresh: ArrayHeader | None, dims: Collection[str]
+    array: zarr.Array[Any],
+    header: ArrayHeader,
+    fresh: ArrayHeader | None,
+    dims: Collection[str],
+    is_wanted: bool,
 ) -> ArrayHeader:
-    if header.is_index:
+    if header.is_index or (fresh is not None and is_wanted):
         return replace(header, values=np.asarray(array[...]))
     if fresh is None or _is_virtual(header, fresh):
         return header

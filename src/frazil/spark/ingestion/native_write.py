@@ -468,17 +468,20 @@ def _negative(offsets: Sequence[int]) -> Shape:
     return tuple(-each for each in offsets)
 
 
-def find_native(state: SessionState, group: str, names: Iterable[str]) -> frozenset[str]:
+def find_native(
+    state: SessionState, group: str, names: Iterable[str], *, or_empty: bool = False
+) -> frozenset[str]:
     """Return the arrays of a group with native chunks, judged by their first chunks."""
-    return frozenset(name for name in names if _is_native(state, f"/{join(group, name)}"))
+    paths = {name: f"/{join(group, name)}" for name in names}
+    return frozenset(name for name, path in paths.items() if _is_native(state, path, or_empty))
 
 
-def _is_native(state: SessionState, path: str) -> bool:
+def _is_native(state: SessionState, path: str, or_empty: bool) -> bool:
     node, _ = state.view.get_array(path)
     for table in state.view.tables(node):
         if len(table):
             return not bool((table.kind == ChunkKind.VIRTUAL).any())
-    return False
+    return or_empty
 
 
 def write_natives(

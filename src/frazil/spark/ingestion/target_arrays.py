@@ -92,7 +92,9 @@ def make_room(found: IngestPlan, session: Session, group: str) -> None:
 
 def _grow(found: IngestPlan, variable: VariablePlan, store: Any, path: str) -> None:
     array: zarr.Array[Any] = zarr.open_array(as_zarr(store), path=path, mode="r+", zarr_format=3)
-    if variable.treatment is Treatment.INLINE and _means_something_else(array, variable):
+    if variable.treatment is Treatment.INLINE and (
+        array.ndim != len(variable.metadata["shape"]) or _means_something_else(array, variable)
+    ):
         _rewrite(found, variable, store, path)
         return
     shape = tuple(variable.metadata["shape"])
@@ -160,6 +162,8 @@ def shift_existing(found: IngestPlan, session: Session, group: str) -> None:
             path = join(group, name)
             opened = zarr.open_array(as_zarr(session.store), path=path, mode="r+", zarr_format=3)
             shape = list(opened.shape)
+            if len(shape) != len(array.dims):
+                continue  # it gets the dimension with this ingest, and is rewritten
             shape[axis] = length
             opened.resize(tuple(shape))
             if can_move_chunks(array, axis, moved):
