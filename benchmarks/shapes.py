@@ -6,11 +6,13 @@
 - Repositories are in memory except where it says *disk*, where Frazil's commits are durable and the
   official ones are left to the operating system.
 - A process is new for every figure, and a line that starts with *new process* includes its start.
+  What earlier ones have written is on the disk by then.
 - `--processor` measures seconds of the processor, of all threads, where others use the machine, too.
 - `--full` makes the histories and hierarchies as long as the longest that the format is used for.
 """
 
 import argparse
+import os
 import sys
 import tempfile
 import time
@@ -82,6 +84,7 @@ FULL: dict[str, Shape] = {
 
 def measure(shape: Shape, library: str, python: str, processor: bool) -> Figures:
     """The figures of one process."""
+    os.sync()  # or the disk is still busy with what the process before it has written
     workload, arguments = shape
     if workload == "first_value":
         with tempfile.TemporaryDirectory() as folder:
