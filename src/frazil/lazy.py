@@ -369,6 +369,23 @@ def _init(count: int, end: Callable[[Any], None] | None, setters: list[Any]) -> 
 # fmt: on
 
 
+class CollectorPause:
+    """Context in which Python collects no cyclic garbage, for work that creates many values that stay.
+
+    Each collection looks at the values created so far, which takes longer than to create them.
+    """
+
+    __slots__ = ("_is_outermost",)
+
+    def __enter__(self) -> None:
+        self._is_outermost = gc.isenabled()
+        gc.disable()
+
+    def __exit__(self, *_: object) -> None:
+        if self._is_outermost:
+            gc.enable()
+
+
 def _load(name: str) -> ModuleType:
     """Import a module, without collections of garbage: what modules create stays."""
     is_enabled, known = gc.isenabled(), len(sys.modules)

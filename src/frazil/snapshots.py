@@ -1,6 +1,5 @@
 """Public forms of snapshots and diffs, and the ancestry graph."""
 
-import gc
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from datetime import datetime
@@ -14,7 +13,7 @@ from frazil.format import repo_info, snapshot
 from frazil.format.coordinates import Coordinates
 from frazil.format.metadata import to_datetime
 from frazil.format.repo_info import Deferred
-from frazil.lazy import dataclass
+from frazil.lazy import CollectorPause, dataclass
 
 _MANY = 10_000
 
@@ -24,28 +23,17 @@ def to_lists(coordinates: Coordinates) -> list[list[int]]:
     if len(coordinates) < _MANY or not coordinates.size:
         small: list[list[int]] = coordinates.tolist()
         return small
-    # While many objects are created and none is freed, garbage collection would take half of the
-    # time.
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        return _to_many_lists(coordinates)
-    finally:
-        if was_enabled:
-            gc.enable()
-
-
-def _to_many_lists(coordinates: Coordinates) -> list[list[int]]:
-    limit = int(coordinates.max()) + 1
     found: list[list[int]]
-    if limit > len(coordinates):
-        found = coordinates.tolist()
+    with CollectorPause():
+        limit = int(coordinates.max()) + 1
+        if limit > len(coordinates):
+            found = coordinates.tolist()
+            return found
+        # Share one int object per distinct value.
+        numbers = np.empty(limit, object)
+        numbers[:] = range(limit)
+        found = numbers[coordinates].tolist()
         return found
-    # Share one int object per distinct value.
-    numbers = np.empty(limit, object)
-    numbers[:] = range(limit)
-    found = numbers[coordinates].tolist()
-    return found
 
 
 MOST_CHUNKS_SHOWN = 10

@@ -1,6 +1,7 @@
 """Frazil under the name of the official library; in processes of their own, because it stays."""
 
 import dataclasses
+import gc
 import inspect
 import math
 import pickle
@@ -14,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from frazil.lazy import dataclass, lazy_modules
+from frazil.lazy import CollectorPause, dataclass, lazy_modules
 
 
 def run(code: str) -> str:
@@ -280,3 +281,27 @@ def test_what_modules_create_is_old_for_the_collector_unless_the_program_has_fro
 
     assert (int(young) < 500) is not frozen
     assert (int(more_frozen) <= 0, is_enabled) == (True, b"True")
+
+
+def test_a_pause_of_the_collector_ends_with_the_outermost_context() -> None:
+    with CollectorPause():
+        with CollectorPause():
+            pass
+        assert not gc.isenabled()
+    assert gc.isenabled()
+
+
+def test_a_pause_of_the_collector_ends_if_the_work_fails() -> None:
+    with pytest.raises(ZeroDivisionError), CollectorPause():
+        _ = 1 // 0
+    assert gc.isenabled()
+
+
+def test_a_pause_leaves_a_collector_alone_that_the_program_has_disabled() -> None:
+    gc.disable()
+    try:
+        with CollectorPause():
+            assert not gc.isenabled()
+        assert not gc.isenabled()
+    finally:
+        gc.enable()

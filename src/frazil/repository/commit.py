@@ -37,7 +37,7 @@ from frazil.format.snapshot import (
     TransactionLog,
     with_manifests,
 )
-from frazil.lazy import dataclass, lazy_modules
+from frazil.lazy import CollectorPause, dataclass, lazy_modules
 from frazil.ops import SessionMode
 from frazil.protocols.assets import Assets, Object, new_manifest_id, new_snapshot_id
 from frazil.protocols.protocol import read_clock, time_after
@@ -429,7 +429,7 @@ def encode_commit(
         log = merge_logs([former, log], id)
     is_large = sum(map(len, log.updated_chunks.values())) >= MANY_CHUNKS
     # Both are slow and mostly run outside the GIL.
-    with ThreadPoolExecutor(1) if is_large else nullcontext() as pool:
+    with CollectorPause(), ThreadPoolExecutor(1) if is_large else nullcontext() as pool:
         encoding = None if pool is None else pool.submit(assets.encode_transaction_log, log)
         settings = state.context.settings
         fetches = settings.max_concurrent_manifest_fetches_during_commit
