@@ -6,7 +6,8 @@
 - Repositories are in memory except where it says *disk*, where Frazil's commits are durable and the
   official ones are left to the operating system.
 - A process is new for every figure, and a line that starts with *new process* includes its start.
-  What earlier ones have written is on the disk by then.
+  What earlier ones have written is on the disk by then, and is deleted at the end: where many files
+  were deleted, ext4 creates others slowly for minutes.
 - `--processor` measures seconds of the processor, of all threads, where others use the machine, too.
 - `--full` makes the histories and hierarchies as long as the longest that the format is used for.
 """
@@ -82,27 +83,29 @@ FULL: dict[str, Shape] = {
 }
 
 
-def measure(shape: Shape, library: str, python: str, processor: bool) -> Figures:
+def measure(shape: Shape, library: str, python: str, folder: str, processor: bool) -> Figures:
     """The figures of one process."""
     os.sync()  # or the disk is still busy with what the process before it has written
+    repository = tempfile.mkdtemp(dir=folder)
     workload, arguments = shape
     if workload == "first_value":
-        with tempfile.TemporaryDirectory() as folder:
-            where = {"library": library, "folder": f"{folder}/repository", "processor": processor}
-            run_child(python, WORKLOADS, workload="prepare_value", **where)
-            return run_child(python, WORKLOADS, workload=workload, started=time.time(), **where)
+        where = {"library": library, "folder": repository, "processor": processor}
+        run_child(python, WORKLOADS, workload="prepare_value", **where)
+        return run_child(python, WORKLOADS, workload=workload, started=time.time(), **where)
+    if arguments.get("where") == "disk":
+        arguments = arguments | {"where": repository}
     if workload in ("commit_group", "import_library"):
         arguments = {"started": time.time()}
     arguments = {"library": library, "processor": processor, **arguments}
     return run_child(python, WORKLOADS, workload=workload, **arguments)
 
 
-def rows_of(name: str, shape: Shape, rounds: int, processor: bool) -> list[list[str]]:
+def rows_of(name: str, shape: Shape, rounds: int, folder: str, processor: bool) -> list[list[str]]:
     """The rows of one shape: one, or one for each of its figures."""
     found: dict[str, list[Figures]] = {library: [] for library in SIDES}
     for _ in range(rounds):
         for library, python in SIDES.items():
-            found[library].append(measure(shape, library, python, processor))
+            found[library].append(measure(shape, library, python, folder, processor))
     ours, official = (medians(figures) for figures in found.values())
     return [
         [
@@ -125,11 +128,12 @@ def main() -> None:
     options = parser.parse_args()
     SIDES["icechunk"] = find_official_python()
     rows = []
-    for name, shape in (SHAPES | (FULL if options.full else {})).items():
-        if not options.only or any(text in name for text in options.only):
-            for row in rows_of(name, shape, options.rounds, options.processor):
-                rows.append(row)
-                print("  ".join(row), file=sys.stderr)
+    with tempfile.TemporaryDirectory() as folder:
+        for name, shape in (SHAPES | (FULL if options.full else {})).items():
+            if not options.only or any(text in name for text in options.only):
+                for row in rows_of(name, shape, options.rounds, folder, options.processor):
+                    rows.append(row)
+                    print("  ".join(row), file=sys.stderr)
     print_table("Shapes", ("work", "Frazil ms", "official ms", "times"), rows)
 
 

@@ -7,7 +7,6 @@ the median of the seconds of one operation.
 import asyncio
 import importlib
 import statistics
-import tempfile
 import time
 from collections.abc import Callable
 from functools import partial
@@ -19,8 +18,6 @@ from zarr.core.buffer import cpu, default_buffer_prototype
 
 from benchmarks.support.measuring import Figures, answer
 
-_FOLDER = tempfile.TemporaryDirectory()
-
 
 def _library(name: str) -> Any:
     library = importlib.import_module(name)
@@ -29,9 +26,7 @@ def _library(name: str) -> Any:
 
 
 def _storage(ic: Any, where: str) -> Any:
-    if where == "memory":
-        return ic.in_memory_storage()
-    return ic.local_filesystem_storage(f"{_FOLDER.name}/repository")
+    return ic.in_memory_storage() if where == "memory" else ic.local_filesystem_storage(where)
 
 
 def _create(ic: Any, where: str = "memory", split: int | None = None) -> Any:
