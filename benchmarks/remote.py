@@ -1,6 +1,6 @@
 """Repositories on an S3 server, near and behind latencies, beside the official library.
 
-    python -m benchmarks.remote [--latencies 0 10 30 100] [--rounds 3]
+    python -m benchmarks.remote [--latencies 0 10 30 100] [--rounds 3] [--only PART…]
 
 - The server is SeaweedFS on the loopback interface; a proxy delays every request by the latency.
 - *times* is the official library's time divided by Frazil's: above 1, Frazil is faster.
@@ -28,6 +28,7 @@ from benchmarks.support.measuring import (
 from benchmarks.support.storage_servers import run_s3_server
 
 WORKLOADS = "benchmarks.support.remote_workloads"
+NEW_PROCESS = "open, first chunk, new process"
 
 
 @contextmanager
@@ -46,14 +47,16 @@ def behind(server: dict[str, str], latency_ms: float) -> Iterator[dict[str, str]
             proxy.kill()
 
 
-def measure(library: str, python: str, server: dict[str, str], prefix: str) -> Figures:
+def measure(
+    library: str, python: str, server: dict[str, str], prefix: str, only: list[str]
+) -> Figures:
     """The figures of one library in one round."""
     common = {"library": library, "server": server, "prefix": prefix}
-    new = run_child(python, WORKLOADS, workload="first_chunk", started=time.time(), **common)
-    return {
-        "open, first chunk, new process": new["seconds"],
-        **run_child(python, WORKLOADS, workload="everything", **common),
-    }
+    found: Figures = {}
+    if not only or any(part in NEW_PROCESS for part in only):
+        new = run_child(python, WORKLOADS, workload="first_chunk", started=time.time(), **common)
+        found[NEW_PROCESS] = new["seconds"]
+    return found | run_child(python, WORKLOADS, workload="everything", only=only, **common)
 
 
 def main() -> None:
@@ -61,6 +64,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--latencies", type=float, nargs="*", default=[0, 10, 30, 100])
+    parser.add_argument("--only", nargs="*", default=[], help="parts of the names of lines")
     options = parser.parse_args()
     sides = {"frazil": sys.executable, "icechunk": find_official_python()}
     with tempfile.TemporaryDirectory() as folder, run_s3_server(Path(folder)) as server:
@@ -72,7 +76,7 @@ def main() -> None:
             with behind(server, latency_ms) as reached:
                 for _ in range(options.rounds):
                     for library, python in sides.items():
-                        found[library].append(measure(library, python, reached, library))
+                        found[library].append(measure(library, python, reached, library, options.only))
             ours, official = (medians(figures) for figures in found.values())
             print_table(
                 f"S3, latency {latency_ms:g} ms",

@@ -115,18 +115,22 @@ def first_chunk(library: str, server: Server, prefix: str, started: float) -> Fi
     return {"seconds": time.time() - started}
 
 
-def everything(library: str, server: Server, prefix: str) -> Figures:
-    """All other work, in one process."""
+def everything(library: str, server: Server, prefix: str, only: list[str]) -> Figures:
+    """All other work in one process, or the lines whose names contain one of `only`."""
     ic = _library(library)
     found: Figures = {}
 
+    def is_wanted(*names: str) -> bool:
+        return not only or any(part in name for part in only for name in names)
+
     def measure(name: str, work: Callable[[], object], times: int = 1) -> None:
         seconds = []
-        for _ in range(times):
+        for _ in range(times if is_wanted(name) else 0):
             start = time.perf_counter()
             work()
             seconds.append(time.perf_counter() - start)
-        found[name] = statistics.median(seconds)
+        if seconds:
+            found[name] = statistics.median(seconds)
 
     _read_chunk(_open(ic, server, prefix))
     measure("open", lambda: _open(ic, server, prefix), 5)
@@ -145,9 +149,13 @@ def everything(library: str, server: Server, prefix: str) -> Figures:
 
     repo = _open(ic, server, prefix)
     for name, shape in (("1,000 × 4 KiB", SMALL), ("16 × 4 MiB", LARGE)):
+        write, commit = f"write {name}", f"commit after it, {name}"
+        if not is_wanted(write, commit):
+            continue
+        only = [*only, write, commit] if only else only
         session = repo.writable_session("main")
-        measure(f"write {name}", partial(_fill, session.store, "new", *shape))
-        measure(f"commit after it, {name}", partial(session.commit, "new"))
+        measure(write, partial(_fill, session.store, "new", *shape))
+        measure(commit, partial(session.commit, "new"))
         session = repo.writable_session("main")
         del zarr.open_group(session.store)["new"]
         session.commit("delete")
@@ -161,8 +169,11 @@ def everything(library: str, server: Server, prefix: str) -> Figures:
         session.commit("row")
         commits.append(time.perf_counter() - start)
 
-    measure("change a row and commit", change, 5)
-    found["commit of one chunk"] = statistics.median(commits)
+    change_and_commit, commit = "change a row and commit", "commit of one chunk"
+    if is_wanted(change_and_commit, commit):
+        only = [*only, change_and_commit] if only else only
+        measure(change_and_commit, change, 5)
+        found[commit] = statistics.median(commits)
     tip = repo.lookup_branch("main")
     measure("create a tag", lambda: repo.create_tag(f"t{time.time_ns()}", tip), 3)
     measure("ancestry of 30", lambda: list(repo.ancestry(branch="main")), 3)
