@@ -1,6 +1,6 @@
 """Repositories on an S3 server, near and behind latencies, beside the official library.
 
-    python -m benchmarks.remote [--latencies 0 10 30 100] [--rounds 3] [--only PART…]
+    python -m benchmarks.remote [--latencies 0 10 30 100] [--rounds 3] [--only PART…] [--fused]
 
 - The server is SeaweedFS on the loopback interface; a proxy delays every request by the latency.
 - *times* is the official library's time divided by Frazil's: above 1, Frazil is faster.
@@ -48,15 +48,16 @@ def behind(server: dict[str, str], latency_ms: float) -> Iterator[dict[str, str]
 
 
 def measure(
-    library: str, python: str, server: dict[str, str], prefix: str, only: list[str]
+    library: str, python: str, server: dict[str, str], only: list[str], is_fused: bool
 ) -> Figures:
     """The figures of one library in one round."""
-    common = {"library": library, "server": server, "prefix": prefix}
+    common: dict[str, object] = {"library": library, "server": server, "prefix": library}
     found: Figures = {}
     if not only or any(part in NEW_PROCESS for part in only):
         new = run_child(python, WORKLOADS, workload="first_chunk", started=time.time(), **common)
         found[NEW_PROCESS] = new["seconds"]
-    return found | run_child(python, WORKLOADS, workload="everything", only=only, **common)
+    common |= {"workload": "everything", "only": only, "is_fused": is_fused}
+    return found | run_child(python, WORKLOADS, **common)
 
 
 def main() -> None:
@@ -65,6 +66,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--latencies", type=float, nargs="*", default=[0, 10, 30, 100])
     parser.add_argument("--only", nargs="*", default=[], help="parts of the names of lines")
+    parser.add_argument("--fused", action="store_true", help="use Zarr's fused codec pipeline")
     options = parser.parse_args()
     sides = {"frazil": sys.executable, "icechunk": find_official_python()}
     with tempfile.TemporaryDirectory() as folder, run_s3_server(Path(folder)) as server:
@@ -76,7 +78,8 @@ def main() -> None:
             with behind(server, latency_ms) as reached:
                 for _ in range(options.rounds):
                     for library, python in sides.items():
-                        found[library].append(measure(library, python, reached, library, options.only))
+                        figures = measure(library, python, reached, options.only, options.fused)
+                        found[library].append(figures)
             ours, official = (medians(figures) for figures in found.values())
             print_table(
                 f"S3, latency {latency_ms:g} ms",

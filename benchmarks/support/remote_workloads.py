@@ -24,7 +24,9 @@ VIRTUAL = (200, 16 << 10)
 SOURCE = "source/file"
 
 
-def _library(name: str) -> Any:
+def _library(name: str, *, is_fused: bool = False) -> Any:
+    if is_fused:
+        zarr.config.set({"codec_pipeline.path": "zarr.core.codec_pipeline.FusedCodecPipeline"})
     library = importlib.import_module(name)
     assert library.Repository, "what is loaded when it is first used is loaded now"
     return library
@@ -115,9 +117,11 @@ def first_chunk(library: str, server: Server, prefix: str, started: float) -> Fi
     return {"seconds": time.time() - started}
 
 
-def everything(library: str, server: Server, prefix: str, only: list[str]) -> Figures:
+def everything(
+    library: str, server: Server, prefix: str, only: list[str], is_fused: bool
+) -> Figures:
     """All other work in one process, or the lines whose names contain one of `only`."""
-    ic = _library(library)
+    ic = _library(library, is_fused=is_fused)
     found: Figures = {}
 
     def is_wanted(*names: str) -> bool:
