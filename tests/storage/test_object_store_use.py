@@ -303,6 +303,23 @@ def test_a_process_reads_files_that_never_change_once(server: ObjectServer) -> N
     assert [key.partition("/")[0] for key in sent] == ["chunks"]
 
 
+def test_repo_is_sent_again_only_if_it_changed(server: ObjectServer) -> None:
+    make_array(server.url)
+    # Another client, as another process has it.
+    other = Repository.open(make_s3(server.url).with_user_agent("other"))
+    assert read_array(server.url) == [7] * 4
+    server.requests.clear()
+
+    assert read_array(server.url) == [7] * 4
+    asked = [each for each in server.requests if each.key.endswith("repo")]
+    session = other.writable_session("main")
+    zarr.open_array(session.store, path="a", mode="r+")[:] = 8
+    session.commit("changed")
+
+    assert [each.headers.get("if-none-match") is None for each in asked] == [False, False]
+    assert read_array(server.url) == [8] * 4
+
+
 def test_files_read_before_are_looked_for_by_a_check(server: ObjectServer) -> None:
     repository, _, manifest = make_array(server.url)
     assert read_array(server.url) == [7] * 4

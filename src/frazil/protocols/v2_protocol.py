@@ -38,7 +38,7 @@ from frazil.format.v2.repo_info_codec import with_backup
 from frazil.format.v2.snapshot_info_codec import walk_ancestors
 from frazil.lazy import dataclass, replace
 from frazil.protocols import repo_changes
-from frazil.protocols.assets import Assets, Object
+from frazil.protocols.assets import Assets, Object, WeightedCache
 from frazil.protocols.protocol import (
     MAIN,
     MICROSECOND,
@@ -130,6 +130,16 @@ class _Found:
     """Bytes of the object, for its backup."""
 
 
+_RECENT: WeightedCache[int, tuple[object, _Found]]
+_RECENT = WeightedCache(8 << 20, lambda kept: len(kept[1].data))
+"""Repo infos read lately over a network, by client, to ask the store only whether they changed."""
+
+
+def _find_recent(client: object | None) -> _Found | None:
+    kept = None if client is None else _RECENT.find(id(client))
+    return None if kept is None else kept[1]
+
+
 @dataclass(frozen=True, slots=True)
 class _Attempt:
     """Attempted update: the state it replaces, the state it writes and its unique backup name."""
@@ -179,21 +189,33 @@ class RepoFile:
         return True
 
     def _read(self) -> _Found:
+        known = self._known or _find_recent(self._storage.shared_client)
         try:
-            found = self._storage.get_versioned(REPO)
+            found = (
+                self._storage.get_versioned(REPO)
+                if known is None
+                else self._storage.get_if_changed(REPO, known.version)
+            )
         except ObjectNotFoundError as error:
             missing = RepositoryNotFoundError(
                 f"the repository doesn't exist: there is none in {self._storage.place}"
             )
             missing.add_note("make one there with Repository.create or Repository.open_or_create")
             raise missing from error
-        known = self._known
-        if known is None or known.version != found.version:
+        if found is not None:
             data = bytes(found.data)
             info = _decode(REPO, data, lambda data: decode_repo_info(data).value)
-            known = _Found(found.version, info, data)
-            self._known = known
+            known = self._keep(_Found(found.version, info, data))
+        assert known is not None
+        self._known = self._known or known
         return known
+
+    def _keep(self, found: _Found) -> _Found:
+        self._known = found
+        client = self._storage.shared_client
+        if client is not None:
+            _RECENT.put(id(client), (client, found))
+        return found
 
     @property
     def known(self) -> RepoInfo | None:
@@ -217,7 +239,7 @@ class RepoFile:
             version = self._storage.create(REPO, data, self._options())
         except ObjectExistsError as error:
             raise already_created() from error
-        self._known = _Found(version, recorded, data)
+        self._keep(_Found(version, recorded, data))
 
     def update(
         self, change: Callable[[RepoInfo], Change], objects: Sequence[Object] = ()
@@ -291,7 +313,7 @@ class RepoFile:
             if self._may_have_landed(attempt):
                 return True
             raise
-        self._known = _Found(version, recorded, data)
+        self._keep(_Found(version, recorded, data))
         return True
 
     def _may_have_landed(self, attempt: _Attempt) -> bool:

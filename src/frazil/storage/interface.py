@@ -487,6 +487,11 @@ class Storage(Block, ABC):
     def get_versioned(self, key: str) -> Versioned:
         """Return the bytes of an object with the version that `replace` takes; raises as `get`."""
 
+    def get_if_changed(self, key: str, version: Version) -> Versioned | None:
+        """Return as `get_versioned`, or None if the object still has a version."""
+        found = self.get_versioned(key)
+        return None if found.version == version else found
+
     @abstractmethod
     def head(self, key: str) -> ObjectInfo:
         """Return size and creation time of an object without reading it; raises ObjectNotFoundError."""

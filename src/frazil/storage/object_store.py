@@ -15,6 +15,7 @@ from typing import Any, Protocol, cast
 from uuid import uuid4
 
 import obstore
+from obstore.exceptions import NotModifiedError
 from obstore.store import ObjectStore
 
 from frazil.async_names import run_concurrently, run_together
@@ -195,13 +196,14 @@ class Upload:
         return self._compare()
 
     def _compare(self) -> Found | None:
-        outcome = self.clients.attempt(Purpose.READ, lambda store: _read(store, self.key))
+        outcome = self.clients.attempt(Purpose.READ, lambda store: _fetch_whole(store, self.key))
         if isinstance(outcome, Diagnosis):
             if outcome.failure is Failure.ABSENT:
                 return None
             raise self.fail(outcome)
-        version, data = outcome
-        return Found(version, memoryview(data) == memoryview(self.data))
+        assert outcome is not None
+        data, meta, _ = outcome
+        return Found(encode_version(meta), memoryview(data) == memoryview(self.data))
 
     def fail(self, diagnosis: Diagnosis) -> StorageError:
         return diagnosis.to_error("write", self.key)
@@ -298,11 +300,6 @@ def _look(store: ObjectStore, key: str) -> tuple[Version, dict[str, str]]:
     return encode_version(cast("Mapping[str, Any]", result.meta)), result.attributes
 
 
-def _read(store: ObjectStore, key: str) -> tuple[Version, Buffer]:
-    result = obstore.get(store, key)
-    return encode_version(cast("Mapping[str, Any]", result.meta)), memoryview(result.bytes())
-
-
 DEFAULT_FOLDER = "overwritten"
 """Folder of the probe object.
 
@@ -395,9 +392,9 @@ class Reader:
             raise outcome.to_error("read", key)
         return check_length(outcome, key, range)
 
-    def get_with_meta(self, key: str) -> tuple[Buffer, Mapping[str, Any], dict[str, str]]:
-        """Return the bytes, metadata and attributes of an object."""
-        outcome = self._clients.attempt(Purpose.READ, lambda store: _fetch_whole(store, key))
+    def get_with_meta(self, key: str, e_tag: str | None = None) -> "_WholeObject | None":
+        """Return bytes, metadata and attributes of an object, or None if it still has the ETag."""
+        outcome = self._clients.attempt(Purpose.READ, lambda store: _fetch_whole(store, key, e_tag))
         if isinstance(outcome, Diagnosis):
             raise outcome.to_error("read", key)
         return outcome
@@ -453,8 +450,14 @@ async def _fetch_async(store: ObjectStore, key: str, range: Range | None) -> Buf
     return memoryview(await result.bytes_async())
 
 
-def _fetch_whole(store: ObjectStore, key: str) -> tuple[Buffer, Mapping[str, Any], dict[str, str]]:
-    result = obstore.get(store, key)
+_WholeObject = tuple[Buffer, Mapping[str, Any], dict[str, str]]
+
+
+def _fetch_whole(store: ObjectStore, key: str, e_tag: str | None = None) -> _WholeObject | None:
+    try:
+        result = obstore.get(store, key, options={"if_none_match": e_tag} if e_tag else None)
+    except NotModifiedError:
+        return None
     meta, attributes = cast("Mapping[str, Any]", result.meta), result.attributes
     return memoryview(result.bytes()), meta, attributes
 
@@ -638,8 +641,16 @@ class ObjectStorage(Storage):
         return super().get_many(requests)
 
     def get_versioned(self, key: str) -> Versioned:
-        data, meta, _ = self._reader.get_with_meta(validate_key(key))
-        return Versioned(data, encode_version(meta))
+        found = self.get_if_changed(key, Version(""))
+        assert found is not None
+        return found
+
+    def get_if_changed(self, key: str, version: Version) -> Versioned | None:
+        e_tag = (decode_version(version) or {}).get("e_tag")
+        found = self._reader.get_with_meta(validate_key(key), e_tag)
+        current = version if found is None else encode_version(found[1])
+        # Some stores ignore the condition.
+        return None if found is None or current == version else Versioned(found[0], current)
 
     def head(self, key: str) -> ObjectInfo:
         return self._reader.head(validate_key(key))
@@ -728,7 +739,7 @@ class ObjectStorage(Storage):
 
     def _copy_version(self, source: str, target: str, version: Version) -> None:
         # obstore has no conditional copy, so the bytes of that version are written.
-        data, meta, attributes = self._reader.get_with_meta(source)
+        data, meta, attributes = self._reader.get_with_meta(source) or (b"", {}, {})
         if encode_version(meta) != version:
             raise VersionMismatchError(f"{source!r} is no longer what was read")
         attributes.pop(WRITE_ID, None)

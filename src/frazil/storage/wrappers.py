@@ -192,6 +192,10 @@ class ForwardingStorage(Storage):
         request = Request(Verb.GET_VERSIONED, (key,))
         return self._send(request, lambda: self._inner.get_versioned(self._prefix + key))
 
+    def get_if_changed(self, key: str, version: Version) -> Versioned | None:
+        request = Request(Verb.GET_VERSIONED, (key,))
+        return self._send(request, lambda: self._inner.get_if_changed(self._prefix + key, version))
+
     def head(self, key: str) -> ObjectInfo:
         request = Request(Verb.HEAD, (key,))
         return self._strip(self._send(request, lambda: self._inner.head(self._prefix + key)))

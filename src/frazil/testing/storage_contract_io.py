@@ -96,6 +96,7 @@ READS: dict[str, Callable[[Storage, str], object]] = {
     "get_many": lambda storage, key: storage.get_many([(key, None), (key, ByteOffset(0))]),
     "get_ranges": lambda storage, key: storage.get_ranges(key, [ByteRange(0, 1), ByteRange(1, 2)]),
     "get_versioned": lambda storage, key: storage.get_versioned(key),
+    "get_if_changed": lambda storage, key: storage.get_if_changed(key, Version("")),
     "head": lambda storage, key: storage.head(key),
 }
 
@@ -497,6 +498,17 @@ class WritingContract(Promises):
 
         replaced = conditional.replace("object", b"second", created)
         assert conditional.get_versioned("object").version == replaced
+
+    def test_an_object_is_read_again_only_if_it_changed(self, conditional: Storage) -> None:
+        created = conditional.create("object", b"first")
+        assert conditional.get_if_changed("object", created) is None
+
+        replaced = conditional.replace("object", b"second", created)
+        found = conditional.get_if_changed("object", created)
+
+        assert found is not None
+        assert (bytes(found.data), found.version) == (b"second", replaced)
+        assert conditional.get_if_changed("object", replaced) is None
 
     def test_a_stale_version_is_not_replaced(self, conditional: Storage) -> None:
         stale = conditional.create("object", b"first")
