@@ -8,9 +8,11 @@ import asyncio
 import contextlib
 import functools
 import os
+from collections import deque
 from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
+from weakref import WeakKeyDictionary
 
 from frazil.lazy import LazyAttribute
 
@@ -111,6 +113,47 @@ async def run_together(coroutines: Iterable[Coroutine[Any, Any, R]]) -> list[R]:
     finally:
         if left := [each for each in tasks if not each.done()]:
             await _end(left)
+
+
+class Turns:
+    """Lets the coroutines of an event loop go on one after another, some iterations of it apart.
+
+    Parameters
+    ----------
+    iterations
+        Number of iterations for which the others wait after one went on.
+    """
+
+    def __init__(self, iterations: int) -> None:
+        self._iterations = iterations
+        self._waiting: WeakKeyDictionary[asyncio.AbstractEventLoop, deque[asyncio.Future[None]]] = (
+            WeakKeyDictionary()
+        )
+
+    async def take(self) -> None:
+        """Wait for those that came before; without any, go on at once."""
+        loop = asyncio.get_running_loop()
+        waiting = self._waiting.get(loop)
+        if waiting is None:
+            self._waiting[loop] = deque()
+            loop.call_soon(self._count, loop, self._iterations)
+            return
+        turn: asyncio.Future[None] = loop.create_future()
+        waiting.append(turn)
+        await turn
+
+    def _count(self, loop: asyncio.AbstractEventLoop, left: int) -> None:
+        if left:
+            loop.call_soon(self._count, loop, left - 1)
+            return
+        waiting = self._waiting[loop]
+        while waiting:
+            turn = waiting.popleft()
+            if not turn.done():  # as those are whose coroutines were cancelled
+                turn.set_result(None)
+                loop.call_soon(self._count, loop, self._iterations)
+                return
+        del self._waiting[loop]
 
 
 def end_tasks(loop: asyncio.AbstractEventLoop, timeout_seconds: float) -> None:

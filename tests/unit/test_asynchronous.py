@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from frazil.async_names import end_tasks, run_concurrently, run_together
+from frazil.async_names import Turns, end_tasks, run_concurrently, run_together
 from frazil.errors import StorageError
 
 
@@ -161,3 +161,47 @@ def test_a_forked_process_has_threads_of_its_own() -> None:
         os._exit(status)
 
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+async def pass_on(turns: Turns, passed: list[int], number: int) -> None:
+    await turns.take()
+    passed.append(number)
+
+
+def test_one_coroutine_goes_on_while_the_others_wait_for_some_iterations() -> None:
+    turns, passed = Turns(3), list[int]()
+
+    async def count() -> list[int]:
+        tasks = [asyncio.create_task(pass_on(turns, passed, number)) for number in range(3)]
+        counts = []
+        while len(passed) < len(tasks):
+            await asyncio.sleep(0)
+            counts.append(len(passed))
+        return counts
+
+    counts = asyncio.run(count())
+
+    assert passed == [0, 1, 2]
+    assert counts[0] == 1
+    assert min(counts.count(1), counts.count(2)) >= 3
+
+
+def test_a_cancelled_coroutine_leaves_its_turn_to_the_next_and_a_later_one_need_not_wait() -> None:
+    turns, passed = Turns(3), list[int]()
+
+    async def cancel() -> None:
+        tasks = [asyncio.create_task(pass_on(turns, passed, number)) for number in range(3)]
+        await asyncio.sleep(0)
+        tasks[1].cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        later = asyncio.create_task(pass_on(turns, passed, 3))
+        await asyncio.sleep(0)
+        assert passed == [0, 2, 3]
+        await later
+
+    asyncio.run(cancel())
+    asyncio.run(asyncio.wait_for(pass_on(turns, passed, 4), 30))  # in another event loop
+
+    assert passed == [0, 2, 3, 4]

@@ -22,7 +22,7 @@ from zarr.core.sync import SyncMixin
 from zarr.core.sync import loop as zarr_loop
 
 from frazil.arguments import check_arguments
-from frazil.async_names import asynchronous, end_tasks, run_together
+from frazil.async_names import Turns, asynchronous, end_tasks, run_together
 from frazil.display import Block, Item
 from frazil.errors import InvalidTypeError, NotFoundError, ReadOnlyError
 from frazil.format.manifest import VirtualRef
@@ -64,6 +64,12 @@ FailedChunks = list[tuple[int, ...]] | None
 _MOST_SECONDS_TO_END = 20.0
 _ZARR_CONCURRENCY = 10
 """Zarr's default of `async.concurrency`."""
+
+# Zarr decodes a shard in some tasks per chunk, which takes this many iterations of its event loop.
+# Those of all shards in flight at once would keep the garbage collector of Python busy.
+_TURNS = Turns(8)
+_LARGE_VALUE = 512 << 10
+"""Size from which values that arrive over a network are handed to Zarr in turn."""
 
 
 @check_arguments(only=_CHECKED)
@@ -211,6 +217,8 @@ class IcechunkStore(Store, SyncMixin, Block):
         except Exception:
             _mark_failure_as_seen()
             raise
+        if data is not None and len(data) >= _LARGE_VALUE and not self._supports_sync_io:
+            await _TURNS.take()
         return None if data is None else prototype.buffer.from_bytes(data)
 
     def get_sync(

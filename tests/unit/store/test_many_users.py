@@ -3,10 +3,12 @@
 import asyncio
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pytest
 import zarr
+from zarr.codecs import BytesCodec
 from zarr.core.buffer import cpu, default_buffer_prototype
 
 from frazil import ReadOnlyError, Repository, Session
@@ -165,3 +167,30 @@ def test_readers_share_one_session_between_threads(session: Session) -> None:
         read = list(threads.map(lambda _: values_of(reader, "a"), range(3)))
 
     assert read == [values.tolist()] * 3
+
+
+def test_shards_that_arrive_together_are_decoded_one_after_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shards, chunks, size = 16, 64, 8 << 10
+    repository = create(LatencyStorage(MemoryStorage(), read_latency_ms=100, write_latency_ms=0))
+    values = np.random.default_rng(1).integers(1, 255, (shards, chunks * size), dtype="u1")
+    with repository.transaction("main", message="shards") as store:
+        zarr.create_array(
+            store, name="a", data=values, chunks=(1, size), shards=(1, chunks * size),
+            compressors=None,
+        )  # fmt: skip
+    counts: list[int] = []
+    decode = BytesCodec._decode_sync
+
+    def count(codec: BytesCodec, data: Any, spec: Any) -> Any:
+        counts.append(len(asyncio.all_tasks()))
+        return decode(codec, data, spec)
+
+    monkeypatch.setattr(BytesCodec, "_decode_sync", count)
+    array = zarr.open_array(repository.readonly_session("main").store, path="a", mode="r")
+
+    assert np.array_equal(np.asarray(array[:]), values)
+    assert len(counts) >= shards * chunks
+    # Several tasks for every chunk of a shard, and one for every other shard.
+    assert max(counts) < 4 * chunks + shards
