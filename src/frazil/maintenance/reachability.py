@@ -12,6 +12,7 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from frazil.async_names import run_concurrently
 from frazil.errors import InvalidInputError, ObjectNotFoundError, RefNotFoundError
 from frazil.format.files import decode_native_manifests
 from frazil.format.ids import ALPHABET, ManifestId, SnapshotId
@@ -371,8 +372,7 @@ def _read_used_manifests(
     if assets.storage.is_local:  # which responds faster than a thread starts
         yield from map(read, snapshots)
         return
-    with ThreadPoolExecutor(min(len(snapshots), assets.storage.concurrency)) as pool:
-        yield from pool.map(read, snapshots)
+    yield from run_concurrently(read, snapshots, assets.storage.concurrency)
 
 
 def _find_used_manifests(assets: Assets, id: SnapshotId) -> Sequence[ManifestFileInfo]:
