@@ -15,6 +15,8 @@ from obstore.store import ObjectStore
 
 import frazil
 from frazil import Attribution, Repository, RepositoryConfig
+from frazil.format.ids import SnapshotId
+from frazil.repository import locate
 from frazil.storage import (
     ByteRange,
     PutOptions,
@@ -318,6 +320,27 @@ def test_repo_is_sent_again_only_if_it_changed(server: ObjectServer) -> None:
 
     assert [each.headers.get("if-none-match") is None for each in asked] == [False, False]
     assert read_array(server.url) == [8] * 4
+
+
+@pytest.mark.parametrize("version", ["", "?tag=v1", "@v1", "?branch=main"])
+def test_a_session_that_is_opened_by_url_reads_repo_once(
+    server: ObjectServer, monkeypatch: pytest.MonkeyPatch, version: str
+) -> None:
+    repository, _, _ = make_array(server.url)
+    repository.create_tag("v1", repository.lookup_branch("main"))
+    monkeypatch.setattr(locate, "storage_from_url", lambda _: make_s3(server.url))
+    server.requests.clear()
+
+    session = frazil.open_session(f"s3://bucket/repository{version}")
+    asked = read_keys(server)
+    later = repository.writable_session("main")
+    zarr.open_array(later.store, path="a", mode="r+")[:] = 8
+    tip = later.commit("changed")
+
+    assert session.snapshot_id != tip
+    assert asked.count("repo") == 1
+    # What was read then is not used again.
+    assert session.state.context.protocol.lookup_branch("main") == SnapshotId.parse(tip)
 
 
 def test_files_read_before_are_looked_for_by_a_check(server: ObjectServer) -> None:

@@ -4,6 +4,7 @@ import random
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
 from typing import TYPE_CHECKING, TypeVar
 
@@ -84,6 +85,13 @@ class CommitProtocol(ABC):
         raise self.unsupported("ref files")
 
     # Refs
+
+    def reading_once(self) -> AbstractContextManager[None]:
+        """Resolve refs in a `with` block by what opening has just read, if it read refs.
+
+        For one thread, and for the call that opened the repository: later ones want newer refs.
+        """
+        return nullcontext()
 
     def resolve(
         self, branch: str | None, tag: str | None = None, snapshot_id: str | None = None

@@ -3,7 +3,7 @@
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from contextlib import suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from copy import deepcopy
 from functools import partial
 from typing import TypeVar
@@ -162,6 +162,7 @@ class RepoFile:
         self._policy = policy
         # Replaced, never mutated, so that threads see a consistent value.
         self._known: _Found | None = None
+        self._is_current = False
 
     def remember(self, other: "RepoFile") -> None:
         """Take over the repo info that another instance has read."""
@@ -174,7 +175,17 @@ class RepoFile:
 
     def read(self) -> RepoInfo:
         """Read the current repo info; raises RepositoryNotFoundError."""
-        return self._read().info
+        known = self._known if self._is_current else None
+        return (known or self._read()).info
+
+    @contextmanager
+    def reading_once(self) -> Iterator[None]:
+        """Return the known repo info from `read` in a `with` block, if one is known."""
+        self._is_current = True
+        try:
+            yield
+        finally:
+            self._is_current = False
 
     def read_log(self) -> Iterator[Update]:
         """Yield all updates, newest first."""
@@ -368,6 +379,9 @@ class V2Protocol(CommitProtocol):
         other = V2Protocol(assets, policy)
         other._file.remember(self._file)
         return other
+
+    def reading_once(self) -> AbstractContextManager[None]:
+        return self._file.reading_once()
 
     def read_repo_info(self) -> RepoInfo:
         return self._file.read()

@@ -110,7 +110,8 @@ def open_session(
     parsed = parse_location(url)
     storage = storage_from_url(parsed, **(storage_options or {}))
     repository = Repository.open(storage, config, attribution=attribution).authorize(authorize)
-    return read_version(repository, parsed.ref)
+    with repository.protocol.reading_once():
+        return read_version(repository, parsed.ref)
 
 
 def read_version(repository: Repository, ref: Ref | None) -> Session:
