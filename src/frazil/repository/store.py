@@ -68,8 +68,8 @@ _ZARR_CONCURRENCY = 10
 # Zarr decodes a shard in some tasks per chunk, which takes this many iterations of its event loop.
 # Those of all shards in flight at once would keep the garbage collector of Python busy.
 _TURNS = Turns(8)
-_LARGE_VALUE = 512 << 10
-"""Size from which values that arrive over a network are handed to Zarr in turn."""
+_LARGE_SHARD = 512 << 10
+"""Size from which shards that arrive over a network are handed to Zarr in turn."""
 
 
 @check_arguments(only=_CHECKED)
@@ -217,9 +217,14 @@ class IcechunkStore(Store, SyncMixin, Block):
         except Exception:
             _mark_failure_as_seen()
             raise
-        if data is not None and len(data) >= _LARGE_VALUE and not self._supports_sync_io:
+        if data is not None and self._is_large_shard(key, len(data)):
             await _TURNS.take()
         return None if data is None else prototype.buffer.from_bytes(data)
+
+    def _is_large_shard(self, key: str, size_bytes: int) -> bool:
+        """Return True if a value came over a network and takes Zarr many tasks to decode."""
+        is_large = size_bytes >= _LARGE_SHARD and not self._supports_sync_io
+        return is_large and store_io.is_shard(self._state, key)
 
     def get_sync(
         self,

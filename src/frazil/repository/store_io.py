@@ -124,6 +124,13 @@ def key_size(state: SessionState, key: str) -> int:
             raise _zarr_v2_not_found(key)
 
 
+def is_shard(state: SessionState, key: str) -> bool:
+    """Return True if a key is that of a shard, whose chunks Zarr decodes one by one."""
+    parsed = parse_key(key)
+    node = state.view.find_node(parsed.path) if isinstance(parsed, ChunkKey) else None
+    return node is not None and b'"sharding_indexed"' in node.user_data
+
+
 def ref_size(ref: ChunkRef | None) -> int:
     """Return the size of a chunk in bytes; 0 if it does not exist."""
     if ref is None:
