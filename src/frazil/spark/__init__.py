@@ -51,8 +51,8 @@ if TYPE_CHECKING:
     from frazil.spark.maintenance.spark_gc import collect_garbage as collect_garbage
     from frazil.spark.maintenance.spark_gc import maintain as maintain
     from frazil.spark.maintenance.spark_stats import stats as stats
-    from frazil.spark.runtime import send_package as send_package
     from frazil.spark.spark_session import check_session as check_session
+    from frazil.spark.spark_session import send_package as send_package
     from frazil.spark.tables.data_source import register as register
     from frazil.spark.tables.data_source import session as session
     from frazil.spark.tables.read import from_xarray as from_xarray
@@ -95,8 +95,7 @@ _HOMES = {
     "maintenance.spark_check": "check",
     "maintenance.spark_gc": "collect_garbage maintain MaintenancePolicy",
     "maintenance.spark_stats": "stats",
-    "runtime": "send_package",
-    "spark_session": "check_session",
+    "spark_session": "check_session send_package",
     "tables.data_source": "register session",
     "tables.read": "from_xarray read to_xarray",
     "tables.sql": "attach attach_catalog Attached detach sql",

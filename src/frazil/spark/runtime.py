@@ -1,26 +1,20 @@
 """Run a function over groups of work on any Spark session, one task per group."""
 
-import atexit
 import contextlib
 import gc
+import io
 import pickle
 import re
-import shutil
-import site
 import sys
-import sysconfig
-import tempfile
 import threading
 import time
 import traceback
-import zipfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
 
@@ -141,28 +135,6 @@ _OWN_ERROR = re.compile(rf"^frazil(?:\.errors)?\.(\w+): (.+)(?:\n{_KIND}(\S+))?"
 _PYTHON_ERROR = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n)+(\S.*)")
 
 
-def python_path(searched: Sequence[str]) -> list[str]:
-    """Return the folders of the import path that are not part of an interpreter, and this package's."""
-    installed = [Path(each).resolve() for each in _interpreter_folders()]
-    folders = [Path(each).resolve() for each in searched]
-    folders.append(_package_folder().parent)
-    return [
-        str(folder)
-        for folder in dict.fromkeys(folders)
-        if folder.is_dir() and not any(folder.is_relative_to(each) for each in installed)
-    ]
-
-
-def _interpreter_folders() -> list[str]:
-    names = ("stdlib", "platstdlib", "purelib", "platlib")
-    own = [sysconfig.get_path(name) for name in names]
-    return [
-        *own,
-        *site.getsitepackages(),
-        *([site.getusersitepackages()] if site.ENABLE_USER_SITE else ()),
-    ]
-
-
 @dataclass(frozen=True, slots=True)
 class Worker:
     """Python environment of a Spark worker."""
@@ -275,40 +247,28 @@ def explain_failure(text: str) -> str | None:
     return f"the workers can't import Frazil: {_WHAT_TO_DO}" if _NOT_FOUND in text else None
 
 
-def send_package(spark: SparkSession) -> None:
-    """Send the Frazil package of this process to the workers of a session.
-
-    The dependencies of Frazil, such as numpy, zarr and obstore, must be installed there.
-
-    Parameters
-    ----------
-    spark
-        Session whose workers import the package.
-    """
-    # Executors fetch the archive when they first need it, which may be much later.
-    folder = tempfile.mkdtemp(prefix="frazil-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    spark.addArtifacts(str(_zip_package(Path(folder))), pyfile=True)
-
-
-def _zip_package(folder: Path) -> Path:
-    package = _package_folder()
-    path = folder / f"frazil-{frazil.__version__}.zip"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for each in sorted(package.rglob("*")):
-            if each.is_file() and "__pycache__" not in each.parts:
-                archive.write(each, each.relative_to(package.parent))
-    return path
-
-
-def _package_folder() -> Path:
-    return Path(frazil.__file__).resolve().parent
+_IN_MEMORY = "in-memory-repository"
 
 
 def dump(value: object) -> bytes:
-    """Pickle a value; functions and classes that workers can't import by value."""
-    data: bytes = cloudpickle.dumps(value)  # type: ignore[no-untyped-call]
-    return data
+    """Pickle a value; functions and classes that workers can't import by value.
+
+    Raises InvalidInputError for a repository that other processes can't reach.
+    """
+
+    class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+        def reducer_override(self, value: Any) -> Any:
+            if isinstance(value, MemoryStorage):
+                raise InvalidInputError(
+                    "Spark tasks can't reach a repository in the driver's memory: use a disk or an"
+                    " object store, or run the job without Spark, as frazil.ingest and others do",
+                    kind=_IN_MEMORY,
+                )
+            return super().reducer_override(value)
+
+    buffer = io.BytesIO()
+    Pickler(buffer).dump(value)
+    return buffer.getvalue()
 
 
 Group = TypeVar("Group")
@@ -358,7 +318,10 @@ def make_rows(
     groups: Sequence[Group],
     schema: Any,
 ) -> DataFrame:
-    """Return a DataFrame of the batches that a function yields, in one task per group."""
+    """Return a DataFrame of the batches that a function yields, in one task per group.
+
+    What reads a repository in memory is computed now, because tasks can't reach it.
+    """
     if not groups:
         return spark.createDataFrame([], schema)
 
@@ -367,7 +330,13 @@ def make_rows(
             yield from read(groups[number])
         freeze_worker()
 
-    return map_numbers(spark, len(groups), run, schema)
+    try:
+        return map_numbers(spark, len(groups), run, schema)
+    except InvalidInputError as error:
+        if error.kind != _IN_MEMORY:
+            raise
+    batches = list(chain.from_iterable(map(read, groups)))
+    return spark.createDataFrame(pa.Table.from_batches(batches) if batches else [], schema)
 
 
 LOCAL_BYTES, LOCAL_CHUNKS, LOCAL_ROWS, _THREADS = 1 << 30, 1 << 12, 1 << 20, 8
@@ -623,11 +592,8 @@ def choose_runner(
     Tasks without a session run on the active one, or on a new one.
     """
     is_here = isinstance(storage, MemoryStorage)
-    if job.run_on == "spark" and is_here:
-        raise InvalidInputError(
-            "Spark tasks can't reach a repository in the driver's memory: use a disk or an object"
-            " store, or run the job without Spark, as frazil.ingest and others do"
-        )
+    if job.run_on == "spark":
+        dump(storage)  # refuses a storage in memory
     if job.run_on == "driver" or (job.run_on == "auto" and (is_small or is_here)):
         return Runner(job, None)
     if spark is not None:

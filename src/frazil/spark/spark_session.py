@@ -1,12 +1,17 @@
 """Start Spark without configuration, or report the problems of a session the user created."""
 
+import atexit
 import importlib.util
 import os
 import re
 import shutil
+import site
 import sys
+import sysconfig
+import tempfile
 import warnings
-from collections.abc import Mapping
+import zipfile
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +19,7 @@ from typing import Any
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+import frazil
 from frazil.errors import SetupError
 from frazil.spark.runtime import (
     ask_workers,
@@ -21,7 +27,6 @@ from frazil.spark.runtime import (
     find_last_line,
     find_problems,
     is_connect,
-    python_path,
 )
 
 
@@ -150,6 +155,28 @@ def _find_package(name: str) -> Path | None:
     return None if spec is None or spec.origin is None else Path(spec.origin).parent
 
 
+def python_path(searched: Sequence[str]) -> list[str]:
+    """Return the folders of the import path that are not part of an interpreter, and this package's."""
+    installed = [Path(each).resolve() for each in _interpreter_folders()]
+    folders = [Path(each).resolve() for each in searched]
+    folders.append(_package_folder().parent)
+    return [
+        str(folder)
+        for folder in dict.fromkeys(folders)
+        if folder.is_dir() and not any(folder.is_relative_to(each) for each in installed)
+    ]
+
+
+def _interpreter_folders() -> list[str]:
+    names = ("stdlib", "platstdlib", "purelib", "platlib")
+    own = [sysconfig.get_path(name) for name in names]
+    return [
+        *own,
+        *site.getsitepackages(),
+        *([site.getusersitepackages()] if site.ENABLE_USER_SITE else ()),
+    ]
+
+
 OLDEST_SPARK = (4, 0)
 _CONNECT = "sc://"
 _EXECUTOR_PATH = "spark.executorEnv.PYTHONPATH"
@@ -263,3 +290,33 @@ def _refuse_missing_packages() -> None:
     missing = [name for name in ("pandas", "pyarrow") if importlib.util.find_spec(name) is None]
     if missing:
         raise SetupError(f"Spark needs {' and '.join(missing)}: install frazil[spark]")
+
+
+def send_package(spark: SparkSession) -> None:
+    """Send the Frazil package of this process to the workers of a session.
+
+    The dependencies of Frazil, such as numpy, zarr and obstore, must be installed there.
+
+    Parameters
+    ----------
+    spark
+        Session whose workers import the package.
+    """
+    # Executors fetch the archive when they first need it, which may be much later.
+    folder = tempfile.mkdtemp(prefix="frazil-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    spark.addArtifacts(str(_zip_package(Path(folder))), pyfile=True)
+
+
+def _zip_package(folder: Path) -> Path:
+    package = _package_folder()
+    path = folder / f"frazil-{frazil.__version__}.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for each in sorted(package.rglob("*")):
+            if each.is_file() and "__pycache__" not in each.parts:
+                archive.write(each, each.relative_to(package.parent))
+    return path
+
+
+def _package_folder() -> Path:
+    return Path(frazil.__file__).resolve().parent

@@ -78,7 +78,7 @@ def gather(
     for name in names:
         stored = target.variables[name]
         column = cast_column(name, table[name], stored.type)
-        numbers = _number(stored, places)
+        numbers = _number(stored, places, table.num_rows)
         if target.is_whole(name):
             cells = _reduce(target, name, numbers, column, duplicates)
         else:
@@ -87,8 +87,7 @@ def gather(
     return found
 
 
-def _number(stored: Stored, places: Places) -> NDArray[np.int64]:
-    count = len(next(iter(places.values())))
+def _number(stored: Stored, places: Places, count: int) -> NDArray[np.int64]:
     numbers = np.zeros(count, np.int64)
     for dim, size in zip(stored.dims, stored.shape, strict=True):
         numbers = numbers * size + places[dim]

@@ -113,7 +113,7 @@ _WEIGHTED = {"WEIGHTED_AVG": "{0}", "AREA_AVG": "cos(radians({0}))"}
 
 
 def replace_functions(text: str) -> str:
-    """Return a query with expressions for functions that only Frazil has, and `window` quoted.
+    """Return a query with expressions for functions that only Frazil has, and what the parser knows.
 
     `weighted_avg(value, weight)` is the average with weights, `area_avg(value, lat)` that with the
     areas of cells of a regular grid of longitudes and latitudes, in degrees. Raises InvalidInputError.
@@ -127,6 +127,12 @@ def replace_functions(text: str) -> str:
         (each.start, each.end + 1, f"`{each.text}`")
         for each, after in pairwise(tokens)
         if each.token_type is TokenType.WINDOW and after.token_type is TokenType.L_PAREN
+    ]
+    # The parser knows only the shorter of two clauses that mean the same.
+    edits += [
+        (each.start, each.start + len("SYSTEM_"), "")
+        for before, each, after in zip(tokens, tokens[1:], tokens[2:], strict=False)
+        if [e.text.upper() for e in (before, each, after)] == ["FOR", "SYSTEM_VERSION", "AS"]
     ]
     try:
         calls = list(_find_calls(text, tokens, _WEIGHTED))

@@ -21,8 +21,8 @@ from frazil.tables.columns import (
     to_arrow,
 )
 from frazil.tables.predicates import find_unknown, find_zone, parse_number
-from frazil.tables.sql_predicates import DIALECT, Scope, read_predicate
-from frazil.tables.sql_statements import insert_values, quote
+from frazil.tables.sql_predicates import DIALECT, Scope, insert_values, read_predicate
+from frazil.tables.sql_statements import quote
 from frazil.tables.table_source import Source
 
 Evaluate = Callable[[pa.Table, Sequence[str]], pa.Table | None]

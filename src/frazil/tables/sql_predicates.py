@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, tzinfo
+from datetime import UTC, date, datetime, tzinfo
+from math import isfinite
 from typing import Any
 
 import pyarrow as pa
@@ -291,3 +292,44 @@ def _kind_of(type: pa.DataType) -> str | None:
         return "truth"
     is_number = pa.types.is_integer(type) or pa.types.is_floating(type) or type == UNSIGNED_64
     return "number" if is_number else None
+
+
+# Parameters
+
+
+def insert_values(tree: Any, args: Mapping[str, Any]) -> Any:
+    """Return an expression with values in place of parameters where SQL has a constant for them."""
+    if not args:
+        return tree
+
+    def insert(node: Any) -> Any:
+        if isinstance(node, exp.Placeholder) and node.name in args:
+            return _make_constant(args[node.name]) or node
+        return node
+
+    return tree.transform(insert)
+
+
+def _make_constant(value: Any) -> Any:
+    match value:
+        case None:
+            return exp.Null()
+        case bool():
+            return exp.Boolean(this=value)
+        case int() if abs(value) < 1 << 63:
+            number = exp.Literal.number(abs(value))
+            return exp.Neg(this=number) if value < 0 else number
+        case float() if isfinite(value):
+            number = exp.Literal.number(repr(abs(value)))
+            double = exp.Cast(this=number, to=exp.DataType.build("double"))
+            return exp.Neg(this=double) if value < 0 else double
+        case str():
+            return exp.Literal.string(value)
+        case datetime():
+            # Spark's Python API takes a time without a zone as local time.
+            text = value.astimezone().isoformat(" ", "microseconds")
+            return exp.Cast(this=exp.Literal.string(text), to=exp.DataType.build("timestamptz"))
+        case date():
+            text = value.isoformat()
+            return exp.Cast(this=exp.Literal.string(text), to=exp.DataType.build("date"))
+    return None

@@ -4,13 +4,13 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import sqlglot
-from sqlglot import exp
+from sqlglot import Token, TokenType, exp
 from sqlglot.errors import ParseError, SqlglotError
 
 from frazil.display import suggest
@@ -25,6 +25,8 @@ from frazil.tables.predicates import EVERYTHING, find_unknown
 from frazil.tables.scan_plan import ScanPlan
 from frazil.tables.sql_aggregates import AggregateSelect, find_select, replace_functions
 from frazil.tables.sql_expressions import (
+    CLOSING,
+    OPENING,
     Edit,
     Evaluate,
     NotPushedDownError,
@@ -32,9 +34,9 @@ from frazil.tables.sql_expressions import (
     make_cells,
     sharpen,
 )
-from frazil.tables.sql_predicates import DIALECT
-from frazil.tables.sql_statements import STATEMENTS, ShowTables, insert_values, quote
-from frazil.tables.table_options import parse_moment
+from frazil.tables.sql_predicates import DIALECT, insert_values
+from frazil.tables.sql_statements import STATEMENTS, ShowTables, quote
+from frazil.tables.table_options import EPOCH, parse_moment
 from frazil.tables.table_source import (
     ABOUT_REPOSITORY,
     CELLS,
@@ -49,16 +51,21 @@ from frazil.urls import BranchRef, NamedRef, Ref
 
 _GAP = r"(?:\s|/\*.*?\*/|--[^\n]*\n)"
 _VERSION = re.compile(
-    rf"{_GAP}+(?:FOR{_GAP}+)?(?:SYSTEM_)?(VERSION|TIMESTAMP|TIME){_GAP}+AS{_GAP}+OF\b{_GAP}*"
-    rf"(?:(?:TIMESTAMP|DATE){_GAP}*(?=['\"]))?"
-    r"""(?P<value>'[^'\\]*'|"[^"\\]*"|\d+\b|:\w+)?""",
+    rf"{_GAP}+(?:FOR{_GAP}+)?(?:SYSTEM_)?(VERSION|TIMESTAMP|TIME){_GAP}+AS{_GAP}+OF\b{_GAP}*",
     re.IGNORECASE | re.DOTALL,
 )
+_CONSTANT = re.compile(
+    rf"""(?:(?:TIMESTAMP|DATE){_GAP}*(?=['"]))?('[^'\\]*'|"[^"\\]*"|\d+|:\w+)""",
+    re.IGNORECASE | re.DOTALL,
+)
+_OPERATORS = ("+", "-", "*", "/", "%", "DIV", "||")
 _SAMPLE = re.compile(
     r"\s+TABLESAMPLE\s*(?:\w+\s*)?\([^()]*\)(?:\s*REPEATABLE\s*\(\d+\))?", re.IGNORECASE
 )
 _SHORT_FORM = re.compile(r"\s*(?:TABLE\s|(?=VALUES\b))", re.IGNORECASE)
 """Start of `TABLE name` and `VALUES (…)`, which are short for selects."""
+_FIRST_WORD = re.compile(rf"(?:{_GAP}|\()*(\w+)", re.DOTALL)
+_QUERIES = ("SELECT", "WITH", "FROM", "TABLE", "VALUES")
 _CHANGES_ROWS = ("sample", "pivots", "laterals", "joins")
 
 
@@ -80,6 +87,8 @@ class TableUse:
     """True if every unqualified column belongs to this table."""
     version: str | None = None
     as_of: str | None = None
+    as_of_expression: str | None = None
+    """Expression of a time that the engine evaluates."""
     sample: str = ""
     """Its `TABLESAMPLE` clause."""
 
@@ -88,6 +97,8 @@ class TableUse:
         name = ".".join(filter(None, (self.folder, self.name)))
         if self.version is not None:
             return f"{name} VERSION AS OF '{self.version}'"
+        if self.as_of_expression is not None:
+            return f"{name} TIMESTAMP AS OF {self.as_of_expression}"
         return name if self.as_of is None else f"{name} TIMESTAMP AS OF '{self.as_of}'"
 
 
@@ -148,6 +159,9 @@ def parse_query(
         If the text is not exactly one query.
     """
     text = replace_functions(text)
+    word = _FIRST_WORD.match(text)
+    if word is not None and word[1].upper() not in _QUERIES:
+        raise InvalidInputError(f"can't run this text: give one query, {STATEMENTS}")
     if (short := _SHORT_FORM.match(text)) is not None:
         text = f"SELECT * FROM {text[short.end() :]}"
     try:
@@ -252,9 +266,10 @@ def _use(text: str, table: exp.Table, args: Mapping[str, Any]) -> TableUse:
     start, end = _start_of(table), table.this.meta["end"] + 1
     select, is_alone = _find_select(table)
     where = None if select is None else select.args.get("where")
-    version = _VERSION.match(text, end)
-    kind, value = (version[1].upper(), _read_version(version, args)) if version else ("", None)
-    end = version.end() if version else end
+    version, versions = _VERSION.match(text, end), {}
+    if version is not None:
+        end = _find_end_of_value(text, version.end())
+        versions = _read_version(version[1].upper(), text[version.end() : end], args)
     sample = _SAMPLE.match(text, end)
     return TableUse(
         folder=table.db,
@@ -265,26 +280,76 @@ def _use(text: str, table: exp.Table, args: Mapping[str, Any]) -> TableUse:
         is_aliased=bool(table.alias),
         where=None if where is None else insert_values(where.this, args).sql(dialect=DIALECT),
         is_alone=is_alone,
-        version=value if kind == "VERSION" else None,
-        as_of=value if kind in ("TIMESTAMP", "TIME") else None,
         sample=sample[0] if sample else "",
+        **versions,
     )
 
 
-def _read_version(clause: re.Match[str], args: Mapping[str, Any]) -> str:
-    """Return the constant or the parameter behind `AS OF`; raises InvalidInputError."""
-    given = clause["value"]
+def _find_end_of_value(text: str, start: int) -> int:
+    """Return the end of an expression behind `AS OF`; its start if there is none."""
+    tokens = [Token(TokenType.SEMICOLON, ""), *sqlglot.tokenize(text[start:], read=DIALECT)]
+
+    def word(ahead: int = 1) -> str:
+        known = at + ahead < len(tokens)
+        return tokens[at + ahead].text.upper() if known else ""
+
+    def is_constant(ahead: int = 1) -> bool:
+        known = at + ahead < len(tokens)
+        return known and tokens[at + ahead].token_type in (TokenType.STRING, TokenType.NUMBER)
+
+    at = 0
+    while at + 1 < len(tokens):
+        while word() in ("+", "-"):
+            at += 1
+        if word() == "INTERVAL":
+            at += 1
+            while is_constant() or (word() in ("+", "-") and is_constant(2)):
+                at += 1 + (not is_constant())
+                at += word().rstrip("S") in _UNITS
+                at += 2 * (word() == "TO")
+        elif word() == ":":
+            at += 2
+        elif word() != "(":
+            # A type and its text, the name of a function, or a constant.
+            at += 1 + (not is_constant() and is_constant(2))
+        if word() == "(" and not is_constant(0):
+            depth = 1
+            at += 1
+            while depth and at + 1 < len(tokens):
+                at += 1
+                depth += (tokens[at].token_type in OPENING) - (tokens[at].token_type in CLOSING)
+        while word() == "::":
+            at += 2
+        if word() not in _OPERATORS:
+            break
+        at += 1
+    return start + (tokens[min(at, len(tokens) - 1)].end + 1 if at else 0)
+
+
+_UNITS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND")
+
+
+def _read_version(kind: str, text: str, args: Mapping[str, Any]) -> dict[str, str]:
+    """Return the fields of a `TableUse` for what is behind `AS OF`; raises InvalidInputError."""
+    constant = _CONSTANT.fullmatch(text)
+    given = constant and constant[1]
     value = args.get(given[1:]) if given and given[0] == ":" else given and given.strip("'\"")
+    is_version = kind == "VERSION"
+    name = "version" if is_version else "as_of"
     match value:
-        case str():
-            return value
+        case str() if is_version or not value.isdecimal():
+            return {name: value}
         case datetime():
             # Spark's Python API takes a time without a zone as local time.
-            return value.astimezone().isoformat(" ", "microseconds")
-        case date() | int() if not isinstance(value, bool):
-            return str(value)
-    kind = clause[1].upper()
-    example = "VERSION AS OF 'v1'" if kind == "VERSION" else "TIMESTAMP AS OF '2026-01-31T12:00Z'"
+            return {name: value.astimezone().isoformat(" ", "microseconds")}
+        case date():
+            return {name: value.isoformat()}
+        case int() if is_version and not isinstance(value, bool):
+            return {name: str(value)}
+    is_parameter = given is not None and given[0] == ":"
+    if not is_version and text and (not is_parameter or isinstance(value, int | float)):
+        return {"as_of_expression": text}
+    example = "VERSION AS OF 'v1'" if is_version else "TIMESTAMP AS OF '2026-01-31T12:00Z'"
     raise InvalidInputError(
         f"can't read the {kind.lower()} behind AS OF: give a text in quotes or a parameter, such as "
         f"{example}"
@@ -457,7 +522,10 @@ def _sharpen_rows(planned: PlannedTable, query: Query, evaluate: Evaluate) -> Pl
 
 
 def plan_query(
-    source: Source | None, query: Query, catalog: Mapping[str, Source] | None = None
+    source: Source | None,
+    query: Query,
+    catalog: Mapping[str, Source] | None = None,
+    evaluate: Evaluate | None = None,
 ) -> PlannedQuery:
     """Plan the rows of all tables of a query.
 
@@ -469,17 +537,19 @@ def plan_query(
         Query to plan.
     catalog
         Repositories whose tables are qualified by a name.
+    evaluate
+        Function that evaluates the times of versions that are expressions.
     """
-    versions: dict[tuple[str, str | None, str | None], Source] = {}
+    versions: dict[tuple[str | None, ...], Source] = {}
     tables: list[PlannedTable] = []
     for use in query.uses:
         qualifier = _find_name(use.folder, list(catalog or ())) if use.folder else None
         owner = source if catalog is None or qualifier is None else catalog[qualifier]
         if owner is None:
             continue
-        key = (qualifier or "", use.version, use.as_of)
+        key = (qualifier, use.version, use.as_of, use.as_of_expression)
         if key not in versions:
-            versions[key] = _at_version(owner, use)
+            versions[key] = _at_version(owner, use, evaluate)
         local = use if qualifier is None else _unqualify(versions[key], use)
         named = _select_table(versions[key], local, query)
         if named is not None:
@@ -638,16 +708,33 @@ def _find_name(name: str, names: Sequence[str]) -> str | None:
     return found[0] if len(found) == 1 else None
 
 
-def _at_version(source: Source, use: TableUse) -> Source:
+def _at_version(source: Source, use: TableUse, evaluate: Evaluate | None) -> Source:
     """Return the source at the version that a table of a query names."""
     ref: Ref
     if use.version is not None:
         ref = NamedRef(use.version)
-    elif use.as_of is not None:
-        moment = parse_moment("TIMESTAMP AS OF", use.as_of, source.options.time_zone)
+    elif use.as_of is not None or use.as_of_expression is not None:
+        moment = (
+            parse_moment("TIMESTAMP AS OF", use.as_of, source.options.time_zone)
+            if use.as_of is not None
+            else _evaluate_moment(str(use.as_of_expression), evaluate)
+        )
         at = source.options.ref
         branch = at.name if isinstance(at, BranchRef) else find_branch(source, "TIMESTAMP AS OF")
         ref = BranchRef(branch, moment)
     else:
         return source
     return Source.of(source.repository, read_version(source.repository, ref), source.options)
+
+
+def _evaluate_moment(text: str, evaluate: Evaluate | None) -> datetime:
+    """Return the time that an expression gives in the engine; raises InvalidInputError."""
+    row = pa.table({"number": [0]})
+    found = evaluate and evaluate(row, [f"unix_micros(CAST(({text}) AS TIMESTAMP))"])
+    micros = found.column(0)[0].as_py() if found else None
+    if micros is None:
+        raise InvalidInputError(
+            f"can't read the timestamp behind AS OF: {text} gives no time; give an expression of "
+            "constants, such as current_timestamp() - INTERVAL 1 DAY"
+        )
+    return EPOCH + timedelta(microseconds=micros)

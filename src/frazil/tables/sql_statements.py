@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date, datetime, timedelta
-from math import isfinite
+from datetime import timedelta
 from typing import Any, Literal
 
 import sqlglot
@@ -39,9 +38,10 @@ class Describe:
 
 @dataclass(frozen=True, slots=True)
 class DescribeHistory:
-    """`DESCRIBE HISTORY [array]`."""
+    """`DESCRIBE HISTORY [array] [LIMIT number]`."""
 
     name: tuple[str, ...]
+    limit: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +50,13 @@ class Explain:
 
     mode: str
     query: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unevaluated:
+    """Expression in an argument of `CALL` that the engine evaluates."""
+
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,13 +211,24 @@ def _parse_show(reader: "_Reader") -> ShowTables | Describe:
     return ShowTables(folder, pattern)
 
 
+_NOT_DESCRIBED = (
+    "CATALOG", "DATABASE", "DETAIL", "FUNCTION", "NAMESPACE", "QUERY", "SCHEMA", "SELECT", "WITH",
+)  # fmt: skip
+
+
 def _parse_describe(reader: "_Reader") -> Describe | DescribeHistory:
     if reader.takes("HISTORY"):
-        array = () if reader.is_done else reader.name()
+        array = () if reader.is_done or reader.word() == "LIMIT" else reader.name()
+        is_limited = reader.takes("LIMIT") and reader.word().isdecimal()
+        limit = int(reader.until()) if is_limited else None
         reader.end()
-        return DescribeHistory(array)
+        return DescribeHistory(array, limit)
     reader.takes("TABLE")
     reader.take_one_of("EXTENDED", "FORMATTED")
+    if reader.word() in _NOT_DESCRIBED and reader.word(1) not in ("", "."):
+        raise InvalidInputError(
+            f"unknown statement DESCRIBE {reader.word()}: there are DESCRIBE table and DESCRIBE HISTORY"
+        )
     name = reader.name()
     reader.end()
     return Describe(name)
@@ -235,16 +253,27 @@ def _parse_call(reader: "_Reader", args: Mapping[str, Any]) -> Call:
     positional, named = [], {}
     for each in function.expressions:
         if isinstance(each, exp.Kwarg):
-            named[each.this.name] = read_value(each.expression, args)
+            named[each.this.name] = read_argument(each.expression, args)
         elif named:
             raise InvalidInputError(f"the argument {each.sql(DIALECT)} has no name: name it")
         else:
-            positional.append(read_value(each, args))
+            positional.append(read_argument(each, args))
     return Call(procedure, tuple(positional), named)
 
 
-def read_value(tree: Any, args: Mapping[str, Any]) -> Any:
-    """Return the value of a constant expression; times stay texts. Raises InvalidInputError."""
+class _NotConstantError(Exception):
+    """Raised for an expression that the engine evaluates."""
+
+
+def read_argument(tree: Any, args: Mapping[str, Any]) -> Any:
+    """Return the value of an argument, or the expression of it; raises InvalidInputError."""
+    try:
+        return _read_constant(tree, args)
+    except _NotConstantError:
+        return Unevaluated(tree.sql(DIALECT))
+
+
+def _read_constant(tree: Any, args: Mapping[str, Any]) -> Any:
     match tree:
         case exp.Literal() if tree.is_string:
             return tree.this
@@ -255,23 +284,18 @@ def read_value(tree: Any, args: Mapping[str, Any]) -> Any:
         case exp.Null():
             return None
         case exp.Neg() | exp.Paren():
-            inner = read_value(tree.this, args)
+            inner = _read_constant(tree.this, args)
             return -inner if isinstance(tree, exp.Neg) else inner
         case exp.Array():
-            return [read_value(each, args) for each in tree.expressions]
+            return [_read_constant(each, args) for each in tree.expressions]
         case exp.VarMap():
-            keys, values = (read_value(tree.args[each], args) for each in ("keys", "values"))
+            keys, values = (_read_constant(tree.args[each], args) for each in ("keys", "values"))
             return dict(zip(keys, values, strict=True))
-        case exp.Cast(this=exp.Literal()):
-            return read_value(tree.this, args)
         case exp.Interval() if tree.unit is not None:
-            return _read_interval(tree.unit.name, read_value(tree.this, args))
+            return _read_interval(tree.unit.name, _read_constant(tree.this, args))
         case exp.Placeholder() if tree.name in args:
             return args[tree.name]
-    raise InvalidInputError(
-        f"{tree.sql(DIALECT)} is not a constant: give a text, a number, true, false, null, an "
-        "interval, array(…) or map(…)"
-    )
+    raise _NotConstantError
 
 
 def _read_interval(name: str, count: Any) -> timedelta:
@@ -360,11 +384,7 @@ def _parse_merge(reader: "_Reader") -> Merge:
     reader.expect("USING")
     first = reader.at
     source = reader.until("ON")
-    last = reader.tokens[reader.at - 1]
-    has_alias = last.token_type is TokenType.IDENTIFIER or (
-        last.token_type is not TokenType.STRING and last.text.isidentifier()
-    )
-    source_alias = last.text if reader.at > first and has_alias else ""
+    source_alias = _find_alias(reader.tokens[first : reader.at])
     reader.expect("ON")
     on = reader.until("WHEN")
     clauses = []
@@ -374,6 +394,25 @@ def _parse_merge(reader: "_Reader") -> Merge:
     if not clauses:
         raise reader.unexpected("WHEN MATCHED or WHEN NOT MATCHED")
     return Merge(table, alias, source, source_alias, on, tuple(clauses), options)
+
+
+def _find_alias(tokens: Sequence[Token]) -> str:
+    """Return the alias at the end of a table, which may name its columns; empty if there is none."""
+
+    def is_name(token: Token) -> bool:
+        is_word = token.token_type is not TokenType.STRING and token.text.isidentifier()
+        return is_word or token.token_type is TokenType.IDENTIFIER
+
+    if is_name(tokens[-1]):
+        return tokens[-1].text
+    opening = max((at for at, each in enumerate(tokens) if each.text == "("), default=0)
+    names = tokens[opening + 1 : -1]
+    is_list = all(is_name(e) if n % 2 == 0 else e.text == "," for n, e in enumerate(names))
+    if opening < 2 or not is_list or not is_name(tokens[opening - 1]):
+        return ""
+    # Not the arguments of a function, as in `s JOIN f(a)`.
+    before = tokens[opening - 2]
+    return tokens[opening - 1].text if before.text.upper() == "AS" or before.text == ")" else ""
 
 
 def _parse_clause(reader: "_Reader") -> MergeClause:
@@ -615,44 +654,6 @@ def name_parameters(
     for number, place in reversed(list(enumerate(places))):
         text = f"{text[: place.start]}:{_PARAMETER}{number}{text[place.end + 1 :]}"
     return text, {f"{_PARAMETER}{number}": value for number, value in enumerate(args)}
-
-
-def insert_values(tree: Any, args: Mapping[str, Any]) -> Any:
-    """Return an expression with values in place of parameters where SQL has a constant for them."""
-    if not args:
-        return tree
-
-    def insert(node: Any) -> Any:
-        if isinstance(node, exp.Placeholder) and node.name in args:
-            return _make_constant(args[node.name]) or node
-        return node
-
-    return tree.transform(insert)
-
-
-def _make_constant(value: Any) -> Any:
-    match value:
-        case None:
-            return exp.Null()
-        case bool():
-            return exp.Boolean(this=value)
-        case int() if abs(value) < 1 << 63:
-            number = exp.Literal.number(abs(value))
-            return exp.Neg(this=number) if value < 0 else number
-        case float() if isfinite(value):
-            number = exp.Literal.number(repr(abs(value)))
-            double = exp.Cast(this=number, to=exp.DataType.build("double"))
-            return exp.Neg(this=double) if value < 0 else double
-        case str():
-            return exp.Literal.string(value)
-        case datetime():
-            # Spark's Python API takes a time without a zone as local time.
-            text = value.astimezone().isoformat(" ", "microseconds")
-            return exp.Cast(this=exp.Literal.string(text), to=exp.DataType.build("timestamptz"))
-        case date():
-            text = value.isoformat()
-            return exp.Cast(this=exp.Literal.string(text), to=exp.DataType.build("date"))
-    return None
 
 
 # Tokens

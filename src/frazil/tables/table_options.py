@@ -24,7 +24,7 @@ NO_REPOSITORY = (
     'no repository: give its URL as option("repo", …); and since Spark keeps no options of a CREATE '
     "TABLE … USING icechunk, use CREATE TEMPORARY VIEW … USING icechunk OPTIONS (repo '…')"
 )
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _REFS = ("branch", "tag", "snapshot", "as_of")
 _PLACE = ("repo", "path", "authorize", "time_zone")
 _OF_ALL_TABLES = (
@@ -197,7 +197,7 @@ def parse_moment(name: str, text: str, time_zone: str) -> datetime:
         raise InvalidInputError(
             f"invalid {name} {text!r}: give a time such as 2026-01-31T12:00:00Z, in a known time zone"
         )
-    return _EPOCH + timedelta(microseconds=found)
+    return EPOCH + timedelta(microseconds=found)
 
 
 def split_names(text: str) -> tuple[str, ...]:

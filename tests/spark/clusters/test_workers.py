@@ -11,7 +11,8 @@ import frazil
 import frazil.spark
 from frazil.errors import SetupError
 from frazil.spark import Job
-from frazil.spark.runtime import Worker, fan_out, find_problems, python_path
+from frazil.spark.runtime import Worker, fan_out, find_problems
+from frazil.spark.spark_session import python_path
 from tests.spark.clusters import jobs
 from tests.spark.clusters.archive import check_history
 from tests.spark.clusters.drivers import driver

@@ -7,7 +7,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 import frazil.spark
-from frazil.errors import InvalidInputError
+from frazil.errors import IcechunkError, InvalidInputError
 from tests.spark.tables.conftest import Weather
 
 pytestmark = pytest.mark.xdist_group("spark-tables")
@@ -65,6 +65,25 @@ def test_tables_are_read_at_the_version_that_they_are_asked_for_at(
     ).first()
     assert cold is not None
     assert cold.t == pytest.approx(float(weather.dataset.t.mean()) - 1)
+
+
+def test_a_time_of_a_version_may_be_an_expression(spark: SparkSession, weather: Weather) -> None:
+    query = "SELECT avg(t) AS t FROM t TIMESTAMP AS OF {} AS x WHERE x.lat IS NOT NULL"
+    now, before = "current_timestamp() + INTERVAL 1 MINUTE", "date_sub(current_date(), 2)"
+
+    found = frazil.spark.sql(weather.repo, query.format(now), spark=spark).first()
+
+    assert found is not None
+    assert found.t == pytest.approx(float(weather.dataset.t.mean()))
+    with pytest.raises(IcechunkError, match="main"):
+        frazil.spark.sql(weather.repo, query.format(before), spark=spark)
+    for given in (
+        "nothing()",
+        "(SELECT max(written_at) FROM snapshots)",
+        "CAST(NULL AS TIMESTAMP)",
+    ):
+        with pytest.raises(InvalidInputError, match=r"behind AS OF: .+ gives no time"):
+            frazil.spark.sql(weather.repo, query.format(given), spark=spark)
 
 
 def test_a_query_leaves_no_views_behind(spark: SparkSession, weather: Weather) -> None:
@@ -196,3 +215,23 @@ def test_points_and_zones_are_table_functions(spark: SparkSession, weather: Weat
             ask(text)
     spark.catalog.dropTempView("places")
     spark.catalog.dropTempView("zones")
+
+
+def test_table_functions_take_several_arrays(spark: SparkSession, weather: Weather) -> None:
+    spark.createDataFrame(
+        [(7.0, 33.0, datetime(2020, 1, 3))], "lat double, lon double, time timestamp"
+    ).createOrReplaceTempView("places")
+
+    def ask(call: str) -> list[tuple[object, ...]]:
+        text = f"SELECT t, height FROM points(TABLE places, {call})"
+        return list(map(tuple, frazil.spark.sql(weather.repo, text, spark=spark).collect()))
+
+    found = ask("'t', 'height'")
+    assert len(found) == 1
+    assert found == ask("array('t', 'height')") == ask("variables => array('t', 'height')")
+    with pytest.raises(InvalidInputError, match="points needs arrays"):
+        ask("5")
+    zonal = "SELECT zone, height_count FROM zonal(TABLE ({}), 'height', stats => array('count'))"
+    shape = "SELECT 'POLYGON ((25 0, 70 0, 70 28, 25 28, 25 0))' AS geometry"
+    (row,) = frazil.spark.sql(weather.repo, zonal.format(shape), spark=spark).collect()
+    assert (row.zone, row.height_count > 0) == (0, True)

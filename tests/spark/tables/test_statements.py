@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 
@@ -41,6 +42,7 @@ def test_a_repository_describes_its_tables(spark: SparkSession, weather: Weather
         weather.second, weather.first,
     ]  # fmt: skip
     assert [row.snapshot_id for row in ask("DESCRIBE HISTORY t")] == [weather.second, weather.first]
+    assert [row.snapshot_id for row in ask("DESCRIBE HISTORY t LIMIT 1")] == [weather.second]
     for text, hint in (("DESCRIBE raim", "rain"), ("DESCRIBE HISTORY hieght", "height")):
         with pytest.raises(InvalidInputError, match=f"did you mean '{hint}'"):
             ask(text)
@@ -99,7 +101,11 @@ def test_procedures_maintain_a_repository(spark: SparkSession, tmp_path: Path) -
     assert call("delete_branch('dev')").branch == "dev"
     assert call("delete_tag('v1')").tag == "v1"
     assert repo.list_branches() | repo.list_tags() == {"main"}
-    assert call("expire_snapshots(INTERVAL 1 DAY)").snapshots_expired == 0
+    for age in (
+        "INTERVAL 1 DAY", "TIMESTAMP '2000-01-01 00:00'", "current_date() - 9",
+        "current_timestamp() - INTERVAL '1' DAY", "older_than => to_timestamp('2000-01-01')",
+    ):  # fmt: skip
+        assert call(f"expire_snapshots({age})").snapshots_expired == 0
     garbage = call("collect_garbage(older_than => '2100-01-01T00:00Z')")
     assert json.loads(garbage.summary)["snapshots_deleted"] >= 2
     for text, match in (
@@ -107,10 +113,52 @@ def test_procedures_maintain_a_repository(spark: SparkSession, tmp_path: Path) -
         ("create_tag(tga => 'v1')", "has no argument 'tga': did you mean 'tag'"),
         ("create_tag('v1', tag => 'v1')", "twice"),
         ("delete_branch()", "needs the argument branch"),
-        ("expire_snapshots(TIMESTAMP '2026-01-01')", "no time zone, write '2026-01-01T00:00Z'"),
+        ("expire_snapshots('2026-01-01')", "no time zone, write '2026-01-01T00:00Z'"),
+        ("expire_snapshots(nwo())", "can't evaluate the argument NWO()"),
         ("collect_garbage('soon')", "invalid older_than 'soon'"),
         ("collect_garbage(INTERVAL 1 DAY, dry_run => 'false')", "dry_run 'false': expected bool"),
         ("rewrite_manifests(message => 5)", "invalid message 5: expected str"),
     ):  # fmt: skip
         with pytest.raises(InvalidInputError, match=match.replace("(", "\\(")):
             call(text)
+
+
+def test_a_repository_in_memory_is_queried_and_changed(spark: SparkSession) -> None:
+    repo = frazil.Repository.create(frazil.in_memory_storage())
+    session = repo.writable_session("main")
+    dataset = make_weather().assign(run=((), np.int32(3)))
+    frazil.xarray.to_icechunk(dataset, session, mode="w")
+    session.commit("weather")
+
+    def ask(text: str) -> list[Row]:
+        return frazil.spark.sql(repo, text, spark=spark).collect()
+
+    cold = dataset.t.where(dataset.t < 270)
+    assert len(ask("SELECT time, t FROM t WHERE t < 270")) == int(cold.count())
+    assert ask("SELECT count(*) AS n FROM t JOIN height USING (lat, lon)")[0].n == dataset.t.size
+    assert ask("SELECT path FROM repo.chunks WHERE path = '/height'")
+    assert frazil.spark.read(repo, spark=spark).count() == dataset.t.size
+    assert ask("UPDATE t SET t = 0 WHERE t < 270")[0].num_affected_rows == int(cold.count())
+    assert ask("SELECT count(*) AS n FROM t WHERE t = 0")[0].n == int(cold.count())
+    assert ask("UPDATE run SET run = run + 1")[0].num_affected_rows == 1
+    assert ask("SELECT run FROM run")[0].run == 4
+
+
+def test_the_source_of_a_merge_may_name_its_columns(spark: SparkSession, tmp_path: Path) -> None:
+    repo = frazil.Repository.create(frazil.local_filesystem_storage(str(tmp_path / "repo")))
+    session = repo.writable_session("main")
+    frazil.xarray.to_icechunk(make_weather()[["height"]], session, mode="w")
+    session.commit("heights")
+
+    merge = """
+        MERGE INTO height AS h USING (VALUES (-55D, 0D, 1), (-55D, 20D, 2)) AS s(lat, lon, height)
+        ON h.lat = s.lat AND h.lon = s.lon
+        WHEN MATCHED AND s.height = 1 THEN UPDATE SET *
+        WHEN MATCHED THEN UPDATE SET height = s.height + 100
+    """
+    assert only(frazil.spark.sql(repo, merge, spark=spark)).num_affected_rows == 2
+
+    rows = frazil.spark.sql(
+        repo, "SELECT height FROM height WHERE lat = -55 AND lon < 30", spark=spark
+    )
+    assert sorted(row.height for row in rows.collect()) == [1, 102]

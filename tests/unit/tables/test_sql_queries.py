@@ -126,9 +126,26 @@ def test_a_version_is_a_constant_or_a_parameter(
     assert use.where == "u.v > 1"
 
 
+@pytest.mark.parametrize("expression", [
+    "now()", "current_date - 1", "(now() - INTERVAL '1 day')", "date_sub(current_date(), 1)",
+    "current_timestamp() /* now */ - INTERVAL 1 DAY 2 HOURS", "CAST('2020' AS DATE)", "1577836800",
+    "'2020-01-01'::timestamp", "'2020-01-01' + INTERVAL '1 02' DAY TO HOUR", ":day + INTERVAL -1 DAY",
+    "CURRENT_TIMESTAMP",
+])  # fmt: skip
+@pytest.mark.parametrize("rest", ["", " AS u", " u WHERE u.v > 1", " JOIN p USING (v)", ", p", ")"])
+def test_a_time_may_be_an_expression(expression: str, rest: str) -> None:
+    start = "SELECT * FROM (SELECT * FROM t" if rest == ")" else "SELECT * FROM t"
+
+    use, *_ = parse_query(f"{start} FOR TIMESTAMP AS OF {expression}{rest}").uses
+
+    assert use.as_of_expression == expression
+    assert use.as_of is None
+    assert use.end == len(f"{start} FOR TIMESTAMP AS OF {expression}")
+
+
 @pytest.mark.parametrize("clause", [
     "VERSION AS OF v1", "VERSION AS OF 5AHJ", "VERSION AS OF :other", "VERSION AS OF :none",
-    "TIMESTAMP AS OF current_timestamp()",
+    "VERSION AS OF concat('v', '1')", "TIMESTAMP AS OF :other",
 ])  # fmt: skip
 def test_a_version_that_is_neither_is_refused(clause: str) -> None:
     with pytest.raises(InvalidInputError, match="behind AS OF: give a text in quotes"):
@@ -189,7 +206,7 @@ def test_what_is_no_query_is_refused(text: str) -> None:
         ("SELECT * FROM t JOIN", "near 'JOIN'"),
         ("SELECT CASE WHEN a FROM t", "near 'FROM'"),
         ("SELECT 'abc FROM t", "a quote or a comment without its end"),
-        ("SELEC 1", "near '1'"),
+        ("SELEC 1", "give one query, SELECT, WITH"),
     ],
 )
 def test_a_syntax_error_is_reported_in_words_of_sql(text: str, words: str) -> None:

@@ -8,6 +8,7 @@ import pytest
 import sqlglot
 
 from frazil.errors import InvalidInputError
+from frazil.tables.sql_predicates import insert_values
 from frazil.tables.sql_queries import parse_query
 from frazil.tables.sql_statements import (
     Call,
@@ -17,9 +18,9 @@ from frazil.tables.sql_statements import (
     Merge,
     ShowTables,
     TargetColumns,
+    Unevaluated,
     Update,
     find_keys,
-    insert_values,
     name_parameters,
     parse_statement,
     select_changed,
@@ -34,15 +35,18 @@ from frazil.tables.sql_statements import (
     ("desc t", Describe(("t",))), ("SHOW COLUMNS IN repo.refs", Describe(("repo", "refs"))),
     ("DESCRIBE HISTORY", DescribeHistory(())),
     ("DESCRIBE HISTORY t", DescribeHistory(("t",))),
+    ("DESCRIBE HISTORY LIMIT 2", DescribeHistory((), 2)),
+    ("DESCRIBE HISTORY t LIMIT 1;", DescribeHistory(("t",), 1)), ("DESC query", Describe(("query",))),
     ("EXPLAIN SELECT 'a;b' FROM t -- all", Explain("", "SELECT 'a;b' FROM t")),
     ("EXPLAIN FORMATTED WITH a AS (SELECT 1) SELECT * FROM a",
      Explain("FORMATTED", "WITH a AS (SELECT 1) SELECT * FROM a")),
     ("CALL system.compact()", Call("compact", (), {})),
     ("CALL system.x('a', -2, f => 1.5, g => true, h => null, i => INTERVAL 7 DAYS, "
-     "j => array('a', 'b'), k => map('a', 1), l => TIMESTAMP '2020-01-01', m => :m)",
+     "j => array('a', 'b'), k => map('a', 1), l => now() - INTERVAL 1 DAY, "
+     "m => :m, n => array(1 + 1))",
      Call("x", ("a", -2), {
          "f": 1.5, "g": True, "h": None, "i": timedelta(days=7), "j": ["a", "b"], "k": {"a": 1},
-         "l": "2020-01-01", "m": 5})),
+         "l": Unevaluated("NOW() - INTERVAL '1' DAY"), "m": 5, "n": Unevaluated("ARRAY(1 + 1)")})),
     ("SELECT 1", None), ("WITH a AS (SELECT 1) SELECT * FROM a", None), ("", None),
 ])  # fmt: skip
 def test_statements_are_parsed(text: str, expected: Any) -> None:
@@ -51,10 +55,11 @@ def test_statements_are_parsed(text: str, expected: Any) -> None:
 
 @pytest.mark.parametrize("text", [
     "SHOW DATABASES", "SHOW TABLES FROM", "SHOW TABLES LIKE x y", "DESCRIBE", "DESCRIBE 'a'",
-    "DESCRIBE a b", "EXPLAIN", "CALL system.x", "CALL x()", "CALL system.x(a => b)",
+    "DESCRIBE a b", "EXPLAIN", "CALL system.x", "CALL x()",
     "CALL system.x(a => 1, 2)", "CALL system.x(a => 1) or more", "CALL system.x(); SELECT 1",
     "EXPLAIN UPDATE t SET t = 1", "SHOW COLUMNS", "INSERT OVERWRITE t SELECT 1",
-    "CALL system.x('", "CALL system.x(a => INTERVAL 1 MONTH)", "CALL system.x(a => 1 + 1)",
+    "CALL system.x('", "CALL system.x(a => INTERVAL 1 MONTH)", "DESCRIBE HISTORY t LIMIT 'a'",
+    "DESCRIBE QUERY SELECT 1", "DESCRIBE DETAIL t",
 ])  # fmt: skip
 def test_a_statement_that_makes_no_sense_is_refused(text: str) -> None:
     with pytest.raises(InvalidInputError):
@@ -139,6 +144,18 @@ def test_a_merge_that_would_leave_out_values_is_refused(
     assert isinstance(statement, Merge)
     with pytest.raises(InvalidInputError, match=match):
         select_merged(statement, COLUMNS, "TRUE")
+
+
+@pytest.mark.parametrize(("source", "alias"), [
+    ("s", "s"), ("a.s", "s"), ("s AS x", "x"), ("(SELECT 1 AS x) x", "x"), ("VALUES (1, 2)", ""),
+    ("(VALUES (1, 2)) AS `my x`(a, `b c`)", "my x"), ("(SELECT 1, 2) x (a, b)", "x"),
+    ("range(5)", ""), ("range(5) AS r", "r"), ("s JOIN f(a, b)", ""), ("VALUES (1), (2) AS x(a)", "x"),
+])  # fmt: skip
+def test_the_source_of_a_merge_has_the_alias_at_its_end(source: str, alias: str) -> None:
+    statement = parse_statement(f"MERGE INTO v USING {source} ON TRUE WHEN MATCHED THEN DELETE")
+
+    assert isinstance(statement, Merge)
+    assert statement.source_alias == alias
 
 
 def test_an_insertion_names_a_column_once() -> None:

@@ -70,7 +70,7 @@ def read_zones(given: Any, geometry: str) -> Zones:
             return _read_geojson(given)
         return Zones(pa.table({"zone": list(given)}), _parse_shapes(list(given.values())))
     if isinstance(given, Sequence):
-        return Zones(pa.table({"zone": np.arange(len(given))}), _parse_shapes(given))
+        return _number_zones(pa.table({}), _parse_shapes(given), None)
     if not isinstance(given, pa.Table):
         if geometry not in given.columns:
             raise InvalidInputError(
@@ -78,8 +78,8 @@ def read_zones(given: Any, geometry: str) -> Zones:
             )
         if not hasattr(given, "toArrow"):
             rows = pa.Table.from_pandas(given.drop(columns=geometry), preserve_index=False)
-            crs = getattr(given, "crs", None)
-            return Zones(rows, _parse_shapes(list(given[geometry])), crs)
+            shapes = _parse_shapes(list(given[geometry]))
+            return _number_zones(rows, shapes, getattr(given, "crs", None))
         given = given.toArrow()
     return _from_table(given, geometry, None)
 
@@ -90,7 +90,14 @@ def _from_table(table: pa.Table, geometry: str, crs: Any) -> Zones:
             f"the zones have no column {geometry!r}: {suggest(geometry, table.column_names)}"
         )
     shapes = _parse_shapes(table.column(geometry).to_pylist())
-    return Zones(table.drop_columns(geometry).replace_schema_metadata(), shapes, crs)
+    return _number_zones(table.drop_columns(geometry).replace_schema_metadata(), shapes, crs)
+
+
+def _number_zones(rows: pa.Table, shapes: NDArray[Any], crs: Any) -> Zones:
+    """Return zones with their other columns, or with their numbers if there are none."""
+    if not rows.column_names:
+        rows = pa.table({"zone": np.arange(len(shapes))})
+    return Zones(rows, shapes, crs)
 
 
 def _read_geoparquet(path: Path, geometry: str) -> Zones:
@@ -107,11 +114,8 @@ def _read_geojson(tree: Mapping[str, Any]) -> Zones:
     )
     shapes = _parse_shapes([each["geometry"] for each in features])
     properties = [each.get("properties") or {} for each in features]
-    if any(properties):
-        rows = pa.Table.from_pylist(properties)
-    else:
-        rows = pa.table({"zone": np.arange(len(features))})
-    return Zones(rows, shapes, _LONGITUDE_AND_LATITUDE)
+    rows = pa.Table.from_pylist(properties) if any(properties) else pa.table({})
+    return _number_zones(rows, shapes, _LONGITUDE_AND_LATITUDE)
 
 
 def _parse_shapes(given: Sequence[Any]) -> NDArray[Any]:

@@ -31,7 +31,7 @@ from frazil.spark.tables.read import (
     make_row_frame,
     reads_plainly,
 )
-from frazil.spark.tables.statements import call, change, describe
+from frazil.spark.tables.statements import call, change, describe, evaluate
 from frazil.tables.sql_aggregates import TableFunction, replace_table_functions
 from frazil.tables.sql_queries import PlannedQuery, Query, parse_query, plan_query, select_table
 from frazil.tables.sql_statements import (
@@ -168,7 +168,7 @@ def sql(
             "can't change a catalog: name the repository instead of the catalog"
         )
     if isinstance(statement, Call):
-        return call(running, source, statement)
+        return call(running, source, evaluate(running, statement, values))
 
     def ask(own: Source, text: str, given: Mapping[str, Any]) -> DataFrame:
         part = parse_query(text, pushes_down=reads_plainly(running), args=given)
@@ -223,11 +223,18 @@ class _Tables:
             )
         given = parse_statement(f"CALL system.{function.name}({function.arguments})", values)
         assert isinstance(given, Call)
+        given = evaluate(self.spark, given, values)
+        named = dict(given.named)
+        variables = named.pop("variables", None) or [
+            name
+            for each in given.positional
+            for name in (each if isinstance(each, list) else [each])
+        ]
         rows: Any = function.path
         if function.query is not None:
             parsed = parse_query(function.query, pushes_down=reads_plainly(self.spark), args=values)
             rows = self.ask(parsed, values)
-        if not given.positional:
+        if not all(isinstance(each, str) for each in variables) or not variables:
             raise InvalidInputError(
                 f"{function.name} needs arrays: write {function.name}(TABLE name, 'array', …)"
             )
@@ -235,8 +242,8 @@ class _Tables:
         return compute(
             self.source.repository,
             rows,
-            *given.positional,
-            **given.named,
+            variables,
+            **named,
             group=self.source.options.group,
             snapshot=self.source.session.snapshot_id,
             spark=self.spark,
@@ -270,8 +277,9 @@ class _Tables:
         self, query: Query, values: Mapping[str, Any], views: list[str], make: _Make
     ) -> tuple[PlannedQuery, DataFrame]:
         """Run a query on temporary views created for it; their names are added to `views`."""
-        rows = plan_query(self.source, query, self.catalog)
-        planned = rows.push_down(partial(_evaluate, self.spark, values))
+        evaluate_rows = partial(_evaluate, self.spark, values)
+        rows = plan_query(self.source, query, self.catalog, evaluate_rows)
+        planned = rows.push_down(evaluate_rows)
         try:
             if planned.has_aggregates:
                 # Tables without rows are enough for the names and types of the results.

@@ -3,11 +3,13 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from functools import reduce
 from inspect import Parameter, formatannotation, signature
 from typing import Any
 
 import pyarrow as pa
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -40,6 +42,7 @@ from frazil.tables.sql_statements import (
     Merge,
     ShowTables,
     TargetColumns,
+    Unevaluated,
     Update,
     find_keys,
     quote,
@@ -103,9 +106,9 @@ def describe(
                     for row in list_tables(source[name], ShowTables(None, pattern))
                 ]
             rows = pa.Table.from_pylist(found, _TABLES)
-        case DescribeHistory(name):
+        case DescribeHistory(name, limit):
             own, rest = _find_source(source, name, 1)
-            rows = describe_history(own, ".".join(rest) or None)
+            rows = describe_history(own, ".".join(rest) or None).slice(0, limit)
         case Describe(name):
             own, rest = _find_source(source, name, 2)
             columns = describe_table(own, rest)
@@ -144,8 +147,33 @@ def _find_entry(catalog: Mapping[str, Source], name: str) -> str:
     return name
 
 
+def evaluate(spark: SparkSession, statement: Call, values: Mapping[str, Any]) -> Call:
+    """Return a call whose arguments are values; Spark evaluates those that are expressions."""
+
+    def read(value: Any) -> Any:
+        if not isinstance(value, Unevaluated):
+            return value
+        try:
+            frame = spark.sql(f"SELECT {value.text} AS value", args=dict(values) or None)
+            if isinstance(frame.schema[0].dataType, DateType | TimestampNTZType):
+                frame = frame.select(f.col("value").cast("timestamp"))
+            column = frame.toArrow().column(0)
+        except PySparkException as error:
+            raise InvalidInputError(
+                f"can't evaluate the argument {value.text}: {str(error).strip().partition(chr(10))[0]}"
+            ) from error
+        found = (column.cast(TIMESTAMP) if pa.types.is_timestamp(column.type) else column)[
+            0
+        ].as_py()
+        return float(found) if isinstance(found, Decimal) else found
+
+    positional = tuple(map(read, statement.positional))
+    named = {name: read(value) for name, value in statement.named.items()}
+    return Call(statement.procedure, positional, named)
+
+
 def call(spark: SparkSession, source: Source, statement: Call) -> DataFrame:
-    """Call a procedure; return its report as one row."""
+    """Call a procedure, whose arguments are values; return its report as one row."""
     name = statement.procedure.lower()
     if name not in _PROCEDURES:
         raise InvalidInputError(
