@@ -25,6 +25,7 @@ COLUMNS = ("what", "how", "s", "M cells/s", "MB/s", "of Parquet's", "processor s
 WAYS = {
     "frazil.spark.sql": "frazil",
     'format("icechunk")': "data_source",
+    "the same, columns named": "data_source_columns",
     "Parquet in Spark": "parquet",
     "Xarray + pandas": "pandas",
     "xarray-sql": "xarray_sql",

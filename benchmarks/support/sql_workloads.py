@@ -55,13 +55,17 @@ def ask_frazil(folder: str, start: str, end: str, *, is_first: bool) -> Figures:
     return {**figures, "chunks": float(read), "chunks_in_all": float(total)}
 
 
-def ask_data_source(folder: str, start: str, end: str, *, is_first: bool) -> Figures:
-    """Through `format("icechunk")`, with the condition as an option."""
+def ask_data_source(
+    folder: str, start: str, end: str, *, is_first: bool, columns: str = ""
+) -> Figures:
+    """Through `format("icechunk")`, with the condition and some columns as options."""
     spark, query = start_session(), _query("cells_of_source", start, end)
     where = query.partition("WHERE ")[2]
 
     def ask(condition: str, text: str) -> Any:
         reader = spark.read.format("icechunk").option("repo", f"{folder}/repo")
+        if columns:
+            reader = reader.option("columns", columns)
         loaded = (reader.option("where", condition) if condition else reader).load()
         loaded.createOrReplaceTempView("cells_of_source")
         return spark.sql(text).first()
@@ -69,6 +73,12 @@ def ask_data_source(folder: str, start: str, end: str, *, is_first: bool) -> Fig
     if not is_first:
         ask("time < '2000-01-02'", query)
     return _timed(lambda: ask(where, query))
+
+
+def ask_two_columns(folder: str, start: str, end: str, *, is_first: bool) -> Figures:
+    """Through `format("icechunk")` with the columns that the query names."""
+    columns = "t,lat,time" if start else "t,lat"
+    return ask_data_source(folder, start, end, is_first=is_first, columns=columns)
 
 
 def ask_parquet(folder: str, start: str, end: str, *, is_first: bool) -> Figures:
@@ -173,6 +183,7 @@ if __name__ == "__main__":
             "make": make,
             "frazil": ask_frazil,
             "data_source": ask_data_source,
+            "data_source_columns": ask_two_columns,
             "frazil_rows": make_frazil_rows,
             "source_rows": make_source_rows,
             "parquet_rows": make_parquet_rows,

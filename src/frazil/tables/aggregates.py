@@ -184,6 +184,11 @@ def can_push_down(function: Function, type: pa.DataType) -> bool:
     return type in (SUMMED if function == "sum" else ORDERED)
 
 
+_COMBINED: tuple[Function, ...] = ("sum", "count")
+_MOST_SUMMED = 1 << 32
+"""Cells of a partition whose sum of the widest of `SUMMED` can't overflow."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class PartialAggregates:
     """Table of the partial aggregates of a scan; implements `Table`."""
@@ -215,6 +220,14 @@ class PartialAggregates:
         """Return the partitions of the cells."""
         return self.plan.partitions()
 
+    def join(self, partitions: Sequence[Partition], count: int) -> Sequence[Partition]:
+        """Return at most some partitions of the same chunks, whose groups are combined."""
+        boxes = [each.boxes for each in partitions]
+        size = -(-len(boxes) // max(count, 1))
+        return [
+            Partition(np.concatenate(boxes[at : at + size])) for at in range(0, len(boxes), size)
+        ]
+
     def count_chunks(self) -> dict[str, ChunkCount]:
         """Return the number of chunks to read, by array."""
         return self.plan.count_chunks()
@@ -223,10 +236,8 @@ class PartialAggregates:
         """Return about how many bytes are read for partitions, and how many rows they give at most."""
         plan = self.plan
         cells = sum(each.chunk_count for each in partitions) * plan.grid.largest_chunk()
-        dims = {dim for name in self.groups for dim in plan.columns.get(name).dims}
-        groups = prod(plan.columns.sizes[dim] for dim in dims)
-        if any(each.function == "frequency" for each in self.partials):
-            groups = cells
+        is_exact = any(each.function == "frequency" for each in self.partials)
+        groups = cells if is_exact else self._most_groups
         width = sum(byte_width(each.type) for each in plan.lazy.values())
         return cells * width, min(groups, cells)
 
@@ -241,7 +252,41 @@ class PartialAggregates:
             int(np.diff(offsets).max(initial=0)) for dim, offsets in sizes if dim in dims
         )
 
+    @property
+    def _most_groups(self) -> int:
+        """Return how many groups there are at most."""
+        dims = {dim for name in self.groups for dim in self.plan.columns.get(name).dims}
+        return prod(self.plan.columns.sizes[dim] for dim in dims)
+
     def read(self, partition: Partition) -> Iterator[pa.RecordBatch]:
+        """Yield the groups of a partition; those of each region unless they can be combined."""
+        cells = partition.chunk_count * self.plan.grid.largest_chunk()
+        if cells > _MOST_SUMMED or any(each.function not in _COMBINED for each in self.partials):
+            yield from self._read_regions(partition)
+            return
+        waiting: list[pa.RecordBatch] = []
+        rows = 0
+        for batch in self._read_regions(partition):
+            waiting.append(batch)
+            rows += batch.num_rows
+            # Fewer rows may each be a group of their own.
+            if rows > 2 * self._most_groups:
+                waiting = self._combine(waiting)
+                rows = sum(each.num_rows for each in waiting)
+        yield from self._combine(waiting) if rows > self._most_groups else waiting
+
+    def _combine(self, batches: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch]:
+        """Return one batch with one row for each group."""
+        rows = pa.Table.from_batches(batches)
+        names = [each.name for each in self.partials]
+        found = rows.group_by(list(self.groups), use_threads=False).aggregate(
+            [(name, "sum") for name in names]
+        )
+        columns = [found[name] for name in self.groups] + [found[f"{name}_sum"] for name in names]
+        combined = pa.Table.from_arrays(columns, schema=self.schema)
+        return combined.combine_chunks().to_batches()
+
+    def _read_regions(self, partition: Partition) -> Iterator[pa.RecordBatch]:
         """Yield the groups of each region that has matching cells."""
         schema, dims = self.schema, self.plan.columns.dims
         own = {dim for name in self.groups for dim in self.plan.columns.get(name).dims}

@@ -6,6 +6,7 @@ from datetime import UTC, date, datetime, tzinfo
 from math import isfinite
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import sqlglot
 from sqlglot import exp
@@ -295,6 +296,17 @@ def _kind_of(type: pa.DataType) -> str | None:
 
 
 # Parameters
+
+
+def to_python(value: Any) -> Any:
+    """Return a parameter as a value of Python; labels of numpy without a time zone are in UTC."""
+    if isinstance(value, np.datetime64) and not np.isnat(value):
+        return value.astype("datetime64[us]").item().replace(tzinfo=UTC)
+    if isinstance(value, np.timedelta64 | np.datetime64):
+        return None if np.isnat(value) else value.astype("timedelta64[us]").item()
+    if isinstance(value, datetime) and hasattr(value, "to_pydatetime"):
+        return value.to_pydatetime(warn=False)
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def insert_values(tree: Any, args: Mapping[str, Any]) -> Any:

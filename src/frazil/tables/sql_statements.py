@@ -12,7 +12,7 @@ from sqlglot.errors import SqlglotError
 from frazil.arguments import refuse_unknown
 from frazil.display import suggest
 from frazil.errors import InvalidInputError
-from frazil.tables.sql_predicates import DIALECT
+from frazil.tables.sql_predicates import DIALECT, to_python
 
 COMMANDS = ("SHOW", "DESCRIBE", "DESC", "EXPLAIN", "CALL", "INSERT", "UPDATE", "DELETE", "MERGE")
 STATEMENTS = "SELECT, WITH, SHOW TABLES, DESCRIBE, EXPLAIN, CALL, INSERT, UPDATE, DELETE or MERGE"
@@ -646,14 +646,14 @@ def name_parameters(
     if args is None:
         return text, {}
     if isinstance(args, Mapping):
-        return text, dict(args)
+        return text, {name: to_python(value) for name, value in args.items()}
     tokens = _Reader.of(text).tokens
     places = [each for each in tokens if each.token_type is TokenType.PLACEHOLDER]
     if len(places) != len(args):
         raise InvalidInputError(f"the query has {len(places)} parameters `?`, and args {len(args)}")
     for number, place in reversed(list(enumerate(places))):
         text = f"{text[: place.start]}:{_PARAMETER}{number}{text[place.end + 1 :]}"
-    return text, {f"{_PARAMETER}{number}": value for number, value in enumerate(args)}
+    return text, {f"{_PARAMETER}{number}": to_python(each) for number, each in enumerate(args)}
 
 
 # Tokens

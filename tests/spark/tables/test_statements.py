@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 
@@ -13,6 +14,9 @@ from frazil.errors import InvalidInputError
 from tests.spark.tables.conftest import Weather, make_weather
 
 pytestmark = pytest.mark.xdist_group("spark-tables")
+
+
+DAY = np.datetime64("2000-01-01T00:00", "ns")
 
 
 def only(frame: DataFrame) -> Row:
@@ -74,6 +78,11 @@ def test_a_query_takes_parameters(spark: SparkSession, weather: Weather) -> None
         ("SELECT count(t) AS n FROM t WHERE lat > :north", {"north": 20}),
         ("SELECT count(t) AS n FROM t WHERE lat > ?", [20.0]),
         ("SELECT count(t) + :none AS n FROM t WHERE lat > :north", {"north": 20, "none": 0}),
+        ("SELECT count(t) AS n FROM t WHERE lat > ?", [np.float64(20)]),
+        (
+            "SELECT count(t) AS n FROM t WHERE lat > 20 AND time >= :a AND time >= :b AND time >= :c",
+            {"a": DAY, "b": pd.Timestamp(DAY, tz="UTC"), "c": pd.Timestamp(DAY)},
+        ),
     ):
         found = only(frazil.spark.sql(weather.repo, query, args, spark=spark))
         assert found.n == int(warm.count())
@@ -114,7 +123,7 @@ def test_procedures_maintain_a_repository(spark: SparkSession, tmp_path: Path) -
         ("create_tag('v1', tag => 'v1')", "twice"),
         ("delete_branch()", "needs the argument branch"),
         ("expire_snapshots('2026-01-01')", "no time zone, write '2026-01-01T00:00Z'"),
-        ("expire_snapshots(nwo())", "can't evaluate the argument NWO()"),
+        ("expire_snapshots(nwo())", "can't evaluate the argument NWO"),
         ("collect_garbage('soon')", "invalid older_than 'soon'"),
         ("collect_garbage(INTERVAL 1 DAY, dry_run => 'false')", "dry_run 'false': expected bool"),
         ("rewrite_manifests(message => 5)", "invalid message 5: expected str"),

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import frazil
+from frazil.tables import columns
 from frazil.tables.aggregates import Function, Partial, PartialAggregates, can_push_down
 from frazil.tables.scan_plan import plan_scan
 from frazil.tables.sql_queries import PlannedQuery, parse_query, plan_query
@@ -60,6 +61,37 @@ def test_partial_sums_come_to_the_sums_of_cells(world: World, data: st.DataObjec
         assert len(found) == 0
         return
     assert _by_group(together, groups) == _by_group(expected, groups)
+
+
+@given(world=worlds(), data=st.data())
+@settings(max_examples=15)
+def test_groups_of_a_partition_are_combined(world: World, data: st.DataObject) -> None:
+    source = open_source(Options(target_bytes=64), world.repo)
+    plan = plan_scan(source)
+    types = plan.columns.types
+    dims = [each.name for each in plan.columns.all if each.kind != "variable"]
+    groups = tuple(data.draw(st.lists(st.sampled_from(dims), unique=True, max_size=2)))
+    partials = (Partial("count", None, "cells"), *(
+        Partial(function, name, f"{function} {name}")
+        for name, type in types.items() for function in FUNCTIONS[:2] if can_push_down(function, type)
+    ))  # fmt: skip
+    table = PartialAggregates(plan, groups, partials)
+    totals = [(each.name, "sum") for each in partials]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(columns, "READ_AT_ONCE_BYTES", 16)
+        apart = read_all(table)
+        joined = table.join(table.partitions(), 1)
+        batches = [batch for part in joined for batch in table.read(part)]
+
+    assert len(joined) == min(len(table.partitions()), 1)
+    found = pa.Table.from_batches(batches, table.schema)
+    together = found.group_by(groups).aggregate(totals)
+    kept = {dim for name in groups for dim in plan.columns.get(name).dims}
+    assert len(found) <= math.prod(plan.columns.sizes[dim] for dim in kept)
+    assert _by_group(together, groups) == _by_group(
+        apart.group_by(groups).aggregate(totals), groups
+    )
 
 
 def _by_group(table: pa.Table, groups: tuple[str, ...]) -> dict[tuple[str, ...], list[Any]]:

@@ -16,7 +16,13 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from frazil.arguments import verb
 from frazil.lazy import lazy_modules
-from frazil.spark.runtime import is_connect, make_rows, make_rows_now, suits_driver
+from frazil.spark.runtime import (
+    count_slots,
+    is_connect,
+    make_rows,
+    make_rows_now,
+    suits_driver,
+)
 from frazil.spark.spark_session import find_session
 from frazil.tables.aggregates import PartialAggregates
 from frazil.tables.scan_plan import ScanPlan
@@ -104,6 +110,8 @@ def make_result(spark: SparkSession, table: Table) -> DataFrame:
     if rows <= DRIVER_ROWS:
         chunks = sum(getattr(each, "chunk_count", 0) for each in partitions)
         if size <= DRIVER_BYTES or suits_driver(spark, size, chunks, rows):
+            if isinstance(table, PartialAggregates):
+                partitions = table.join(partitions, count_slots(spark))
             frame = make_rows_now(spark, read, partitions, table.schema, schema)
             return frame.coalesce(1)
     frame = make_rows(spark, read, partitions, schema)

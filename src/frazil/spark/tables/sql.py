@@ -31,7 +31,7 @@ from frazil.spark.tables.read import (
     make_row_frame,
     reads_plainly,
 )
-from frazil.spark.tables.statements import call, change, describe, evaluate
+from frazil.spark.tables.statements import call, change, describe, evaluate_arguments
 from frazil.tables.sql_aggregates import TableFunction, replace_table_functions
 from frazil.tables.sql_queries import PlannedQuery, Query, parse_query, plan_query, select_table
 from frazil.tables.sql_statements import (
@@ -168,7 +168,7 @@ def sql(
             "can't change a catalog: name the repository instead of the catalog"
         )
     if isinstance(statement, Call):
-        return call(running, source, evaluate(running, statement, values))
+        return call(running, source, evaluate_arguments(running, statement, values))
 
     def ask(own: Source, text: str, given: Mapping[str, Any]) -> DataFrame:
         part = parse_query(text, pushes_down=reads_plainly(running), args=given)
@@ -223,7 +223,7 @@ class _Tables:
             )
         given = parse_statement(f"CALL system.{function.name}({function.arguments})", values)
         assert isinstance(given, Call)
-        given = evaluate(self.spark, given, values)
+        given = evaluate_arguments(self.spark, given, values)
         named = dict(given.named)
         variables = named.pop("variables", None) or [
             name

@@ -147,7 +147,7 @@ def _find_entry(catalog: Mapping[str, Source], name: str) -> str:
     return name
 
 
-def evaluate(spark: SparkSession, statement: Call, values: Mapping[str, Any]) -> Call:
+def evaluate_arguments(spark: SparkSession, statement: Call, values: Mapping[str, Any]) -> Call:
     """Return a call whose arguments are values; Spark evaluates those that are expressions."""
 
     def read(value: Any) -> Any:
@@ -162,9 +162,9 @@ def evaluate(spark: SparkSession, statement: Call, values: Mapping[str, Any]) ->
             raise InvalidInputError(
                 f"can't evaluate the argument {value.text}: {str(error).strip().partition(chr(10))[0]}"
             ) from error
-        found = (column.cast(TIMESTAMP) if pa.types.is_timestamp(column.type) else column)[
-            0
-        ].as_py()
+        if pa.types.is_timestamp(column.type):
+            column = column.cast(TIMESTAMP)
+        found = column[0].as_py()
         return float(found) if isinstance(found, Decimal) else found
 
     positional = tuple(map(read, statement.positional))
