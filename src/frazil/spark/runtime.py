@@ -256,7 +256,7 @@ def dump(value: object) -> bytes:
     Raises InvalidInputError for a repository that other processes can't reach.
     """
 
-    class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+    class Pickler(cloudpickle.Pickler):
         def reducer_override(self, value: Any) -> Any:
             if isinstance(value, MemoryStorage):
                 raise InvalidInputError(
@@ -264,10 +264,10 @@ def dump(value: object) -> bytes:
                     " object store, or run the job without Spark, as frazil.ingest and others do",
                     kind=_IN_MEMORY,
                 )
-            return super().reducer_override(value)
+            return super().reducer_override(value)  # type: ignore[no-untyped-call]
 
     buffer = io.BytesIO()
-    Pickler(buffer).dump(value)
+    Pickler(buffer).dump(value)  # type: ignore[no-untyped-call]
     return buffer.getvalue()
 
 
@@ -336,7 +336,11 @@ def make_rows(
         if error.kind != _IN_MEMORY:
             raise
     batches = list(chain.from_iterable(map(read, groups)))
-    return spark.createDataFrame(pa.Table.from_batches(batches) if batches else [], schema)
+    if not batches:
+        return spark.createDataFrame([], schema)
+    # Tasks give columns by position, too.
+    rows = pa.Table.from_batches(batches).rename_columns(schema.names)
+    return spark.createDataFrame(rows, schema)
 
 
 LOCAL_BYTES, LOCAL_CHUNKS, LOCAL_ROWS, _THREADS = 1 << 30, 1 << 12, 1 << 20, 8

@@ -223,7 +223,7 @@ class PartialAggregates:
     def join(self, partitions: Sequence[Partition], count: int) -> Sequence[Partition]:
         """Return at most some partitions of the same chunks, whose groups are combined."""
         boxes = [each.boxes for each in partitions]
-        size = -(-len(boxes) // max(count, 1))
+        size = max(-(-len(boxes) // max(count, 1)), 1)
         return [
             Partition(np.concatenate(boxes[at : at + size])) for at in range(0, len(boxes), size)
         ]
@@ -284,7 +284,8 @@ class PartialAggregates:
         )
         columns = [found[name] for name in self.groups] + [found[f"{name}_sum"] for name in names]
         combined = pa.Table.from_arrays(columns, schema=self.schema)
-        return combined.combine_chunks().to_batches()
+        joined: list[pa.RecordBatch] = combined.combine_chunks().to_batches()
+        return joined
 
     def _read_regions(self, partition: Partition) -> Iterator[pa.RecordBatch]:
         """Yield the groups of each region that has matching cells."""

@@ -85,6 +85,7 @@ def test_groups_of_a_partition_are_combined(world: World, data: st.DataObject) -
         batches = [batch for part in joined for batch in table.read(part)]
 
     assert len(joined) == min(len(table.partitions()), 1)
+    assert table.join([], 2) == []
     found = pa.Table.from_batches(batches, table.schema)
     together = found.group_by(groups).aggregate(totals)
     kept = {dim for name in groups for dim in plan.columns.get(name).dims}
