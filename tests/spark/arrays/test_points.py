@@ -235,6 +235,7 @@ def make_grid() -> xr.Dataset:
         ({"given": {"latt": "y"}}, "did you mean 'lat'"),
         ({"given": {"lat": "z"}}, "no column 'z'"),
         ({"tolerance": {"lat": timedelta(1)}}, "must be a number"),
+        ({"tolerance": "2.5"}, "must be a number"),
         ({"tolerance": 1.0, "method": "linear"}, "leave it out"),
         ({"tolerance": {"time": 1}}, "tolerance names the dimension 'time'"),
     ],

@@ -145,7 +145,7 @@ def test_a_repository_in_memory_is_queried_and_changed(spark: SparkSession) -> N
     cold = dataset.t.where(dataset.t < 270)
     assert len(ask("SELECT time, t FROM t WHERE t < 270")) == int(cold.count())
     assert ask("SELECT count(*) AS n FROM t JOIN height USING (lat, lon)")[0].n == dataset.t.size
-    assert ask("SELECT path FROM repo.chunks WHERE path = '/height'")
+    assert ask("SELECT chunk FROM repo.chunks WHERE array = '/height'")
     assert frazil.spark.read(repo, spark=spark).count() == dataset.t.size
     assert ask("UPDATE t SET t = 0 WHERE t < 270")[0].num_affected_rows == int(cold.count())
     assert ask("SELECT count(*) AS n FROM t WHERE t = 0")[0].n == int(cold.count())

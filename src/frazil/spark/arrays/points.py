@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise, product
 from math import prod
+from numbers import Real
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -591,7 +592,8 @@ def _parse_tolerance(
             raise InvalidInputError(
                 f"tolerance names the dimension {dim!r}: {suggest(dim, list(wanted))}"
             )
-        if isinstance(each, timedelta) != (dim in times):
+        is_fit = isinstance(each, timedelta if dim in times else Real)
+        if not is_fit or isinstance(each, bool):
             needed = "a timedelta" if dim in times else "a number"
             raise InvalidInputError(f"the tolerance of {dim} must be {needed}, not {each!r}")
         parsed[dim] = each / timedelta(microseconds=1) if isinstance(each, timedelta) else each
