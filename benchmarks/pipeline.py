@@ -6,7 +6,7 @@
   and the official library, file after file and with Dask in two processes.
 - *members* is an ingest along two dimensions, from a folder of files per member.
 - *grib* is an ingest of 100 files of 100 messages as references, by indexes and without: kerchunk,
-  which only scans them (and needs cfgrib), measured on a tenth of the files and multiplied by ten.
+  which only scans them, measured on a tenth of the files and multiplied by ten.
 - *native* is an ingest of about 1 GiB with other chunks: Xarray, Dask and the official library.
 - *rechunk* is 1 GiB from chunks of steps to chunks of places: Dask in threads, and on a cluster of
   two processes with the official library's forks.
@@ -20,12 +20,18 @@ import math
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from importlib.util import find_spec
 from typing import Any
 
-from benchmarks.support.measuring import Figures, medians, print_table, run_child
+from benchmarks.support.measuring import (
+    Figures,
+    find_bench_python,
+    medians,
+    print_table,
+    run_child,
+)
 
 WORKLOADS = "benchmarks.support.pipeline_workloads"
+KERCHUNK = "benchmarks.support.pipeline_kerchunk"
 COLUMNS = ("what", "how", "s", "Frazil is faster by", "start-up s", "peak MB")
 Way = tuple[str, Mapping[str, Any]]
 
@@ -35,9 +41,11 @@ _NATIVE_GRID = {"height": 256, "width": 512}
 _SHAPE, _STEP_CHUNKS, _PLACE_CHUNKS = [2048, 256, 512], [16, 256, 512], [2048, 16, 32]
 
 
-def child(**arguments: object) -> Figures:
+def child(workload: str, **arguments: object) -> Figures:
     """One workload in a fresh process."""
-    return run_child(sys.executable, WORKLOADS, **arguments)
+    if workload == "scan_forecasts":
+        return run_child(find_bench_python(), KERCHUNK, workload=workload, **arguments)
+    return run_child(sys.executable, WORKLOADS, workload=workload, **arguments)
 
 
 def run_virtual(rounds: int, files: int) -> Iterator[list[str]]:
@@ -77,10 +85,10 @@ def run_grib(rounds: int, files: int) -> Iterator[list[str]]:
         "Frazil on Spark, by index": ("ingest_forecasts", {"is_indexed": True}),
         "Frazil on Spark, scanned": ("ingest_forecasts", {"is_indexed": False}),
     }
-    if find_spec("cfgrib"):
-        part = max(1, count // 10)
-        ways[f"kerchunk scan_grib, 2 processes, from {part} files"] = (
-            "scan_forecasts", {"files": part})  # fmt: skip
+    part = max(1, count // 10)
+    ways[f"kerchunk scan_grib, 2 processes, from {part} files"] = (
+        "scan_forecasts", {"files": part})  # fmt: skip
+    find_bench_python()
 
     def prepare(folder: str) -> None:
         child(workload="make_forecasts", folder=folder, files=count)

@@ -19,12 +19,13 @@ from pathlib import Path
 
 from benchmarks.support.measuring import (
     Figures,
+    find_bench_python,
     find_official_python,
     medians,
     print_table,
     run_child,
 )
-from benchmarks.support.storage_servers import find_s3fs_python, run_s3_server
+from benchmarks.support.storage_servers import run_s3_server
 
 KIB, MIB = 1 << 10, 1 << 20
 SIZES = {KIB: "1 KiB", MIB: "1 MiB", 16 * MIB: "16 MiB"}
@@ -182,7 +183,7 @@ def _print_mixes() -> None:
 def compare_s3(rounds: int) -> None:
     """Our storage beside obstore and s3fs."""
     cases = plan_cases({"read": "get", "write": "put"}, {KIB: 100, MIB: 16, 16 * MIB: 2})
-    s3fs_python = find_s3fs_python()
+    s3fs_python = find_bench_python()
     with tempfile.TemporaryDirectory() as folder, run_s3_server(Path(folder)) as server:
 
         def run(case: Case) -> Figures:

@@ -30,6 +30,14 @@ def find_official_python() -> str:
     return str(environment / "bin" / "python")
 
 
+def find_bench_python() -> str:
+    """An interpreter that has what is compared with alone; an environment is made if there is none."""
+    environment = ".venv-bench"
+    command = [str(ROOT / "scripts" / "environment"), environment, "--without-project"]
+    subprocess.run([sys.executable, *command, "--groups", "bench"], check=True, cwd=ROOT)
+    return str(ROOT / environment / "bin" / "python")
+
+
 def run_child(
     python: str, module: str, timeout: float | None = None, /, **arguments: object
 ) -> Figures:

@@ -7,7 +7,6 @@ sum of what it wrote, so that all can be seen to have done the same.
 import shutil
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -117,25 +116,6 @@ def ingest_forecasts(folder: str, is_indexed: bool) -> Figures:
     spark.stop()
     count = sum(each.references for each in report.variables if each.name == "t")
     return {**figures, "startup_seconds": startup_seconds, "sum": count}
-
-
-def scan_forecasts(folder: str, files: int) -> Figures:
-    """Kerchunk's references of all messages, in two processes; nothing is combined or committed.
-
-    Some of the files are scanned, and the figures are multiplied: all take minutes.
-    """
-    from kerchunk.grib2 import scan_grib  # noqa: PLC0415 (needs cfgrib)
-
-    everything = list_archive(folder, "grib2")
-    factor = len(everything) / files
-
-    def work() -> int:
-        with ProcessPoolExecutor(_WORKERS) as pool:
-            return sum(map(len, pool.map(scan_grib, everything[:files])))
-
-    count, figures = timed(work)
-    seconds = figures["seconds"] * factor
-    return {**figures, "seconds": seconds, "startup_seconds": 0, "sum": count * factor}
 
 
 def ingest_dask(folder: str, chunk_steps: int) -> Figures:
@@ -286,7 +266,7 @@ WORKLOADS: dict[str, Callable[..., Figures]] = {
     each.__name__: each
     for each in (
         make_archive, make_forecasts, make_array, ingest_frazil, ingest_virtualizarr, ingest_dask,
-        ingest_forecasts, scan_forecasts, rechunk_frazil, rechunk_dask, rechunk_distributed,
+        ingest_forecasts, rechunk_frazil, rechunk_dask, rechunk_distributed,
     )
 }  # fmt: skip
 
