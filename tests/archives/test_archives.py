@@ -700,18 +700,27 @@ def test_strips_need_not_divide_the_height_of_an_image(
     assert read(repo)["0"].values.tolist() == image.tolist()
 
 
-def test_compressed_strips_that_do_not_divide_the_height_are_refused(
-    repo: frazil.Repository, files: Path
+@pytest.mark.parametrize(
+    ("tag", "value", "reason"),
+    [
+        (259, 8, "rewrite it in tiles"),  # deflate
+        (258, 12, "its pixels have 12 bits, which no codec"),
+        (277, 3, "several bands in each block"),
+    ],
+)
+def test_images_that_no_codec_reads_are_refused_with_the_reason(
+    repo: frazil.Repository, files: Path, tag: int, value: int, reason: str
 ) -> None:
     files.mkdir()
     image = np.arange(320, dtype="i4").reshape(16, 20)
     data = make_tiff(image, corner=(10.0, 50.0), step=0.5, epsg=4326, rows=5)
-    packed = data.replace(
-        struct.pack("<HHIHH", 259, 3, 1, 1, 0), struct.pack("<HHIHH", 259, 3, 1, 8, 0)
-    )
+    before = {258: 32, 259: 1, 277: 1}[tag]
+    entry = struct.pack("<HHI", tag, 3, 1)
+    assert data.count(entry + struct.pack("<I", before)) == 1
+    packed = data.replace(entry + struct.pack("<I", before), entry + struct.pack("<I", value))
     (files / "a.tif").write_bytes(packed)
 
-    with pytest.raises(InvalidSourcesError, match="rewrite it in tiles"):
+    with pytest.raises(InvalidSourcesError, match=reason):
         ingest(repo, files / "a.tif")
 
 

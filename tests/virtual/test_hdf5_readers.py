@@ -49,6 +49,10 @@ def assert_same(path: Path, group: str = "") -> None:
 
 def assert_same_header(ours: ArrayHeader, theirs: ArrayHeader) -> None:
     assert (ours.obstacle is None) == (theirs.obstacle is None)
+    if theirs.obstacle is not None:
+        # HDF5 decodes values that the parser can't describe.
+        assert ours.shape == theirs.shape
+        return
     assert (ours.values is None) == (theirs.values is None)
     np.testing.assert_equal(plain(ours.metadata), plain(theirs.metadata))
     if ours.values is not None and theirs.values is not None:

@@ -57,11 +57,15 @@ def plan_variable(name: str, group: Combination) -> tuple[VariablePlan | None, l
     """Plan one variable, with all its problems; the plan is None if its parts don't fit together."""
     rows = [row for row, header in enumerate(group.headers) if name in header.arrays]
     contributors = [(group.names[row], group.headers[row].arrays[name]) for row in rows]
-    obstacles = list(combine_axes.find_obstacles(contributors))
+    there = group.there.get(name)
+    values = [header.values for _, header in contributors] + (
+        [] if there is None else [there.values]
+    )
+    is_loaded = all(each is not None for each in values)
+    obstacles = [] if is_loaded else list(combine_axes.find_obstacles(contributors))
     known = [(each, header) for each, header in contributors if "codecs" in header.metadata]
     if not known:
         return _refused(name, contributors, len(group.headers), obstacles), obstacles
-    there = group.there.get(name)
     first = there or find_usual(known)
     all_known = known if there is None else [(THE_REPOSITORY, there), *known]
     shapes = [*_compare_dims(all_known), *_compare_extents(all_known, group)]
@@ -72,8 +76,7 @@ def plan_variable(name: str, group: Combination) -> tuple[VariablePlan | None, l
     if name in group.axes:
         return _plan_index(name, group, first), problems
     problems += combine_axes.compare_meaning(all_known)
-    is_loaded = all(header.values is not None for _, header in [*contributors, *all_known[:1]])
-    problems += _compare_values(name, contributors, group)
+    problems += _compare_values(name, rows, contributors, group)
     if not is_loaded:
         problems += combine_axes.compare_storage(all_known)
         problems += _find_ragged(name, first, rows, group)
@@ -228,17 +231,21 @@ def _find_missing(name: str, group: Combination, first: ArrayHeader) -> Iterator
         yield Problem(ProblemKind.MISSING, name, "not there: reads as the fill value", absent)
 
 
-def _compare_values(name: str, contributors: Contributors, group: Combination) -> Iterator[Problem]:
+def _compare_values(
+    name: str, rows: Sequence[int], contributors: Contributors, group: Combination
+) -> Iterator[Problem]:
     """Report variables without a concatenation dimension whose values differ between sources."""
     there = group.there.get(name)
     both = contributors if there is None else [(THE_REPOSITORY, there), *contributors]
     first_name, first = both[0]
-    if not group.is_static(first) or len(both) == 1:
+    if len(both) == 1:
+        return
+    if not group.is_static(first):
+        yield from _compare_sharing(rows, contributors, group)
         return
     unread = tuple(name for name, header in contributors if header.values is None)
     if first.values is None or unread:
-        text = f"taken from {first_name}, without a look at the values of the others"
-        yield Problem(ProblemKind.NOT_COMPARED, first.name, text, unread)
+        yield from _compare_digests(both, unread)
         return
     others = tuple(
         name
@@ -248,6 +255,41 @@ def _compare_values(name: str, contributors: Contributors, group: Combination) -
     if others:
         text = f"its values are not those of {first_name}, and no dimension distinguishes them"
         yield Problem(ProblemKind.VALUES, first.name, text, others)
+
+
+def _compare_sharing(
+    rows: Sequence[int], contributors: Contributors, group: Combination
+) -> Iterator[Problem]:
+    """Report variables with some of the dimensions whose bytes differ between sources for one place."""
+    dims = [dim for dim in group.axes if dim in contributors[0][1].dims]
+    if len(dims) == len(group.axes):
+        return
+    places = combine_axes.boxes_of([group.axes[dim] for dim in dims])
+    sharing: defaultdict[bytes, list[tuple[str, ArrayHeader]]] = defaultdict(list)
+    for row, each in zip(rows, contributors, strict=True):
+        sharing[places[row].tobytes()].append(each)
+    for some in sharing.values():
+        if len({each.digest for _, each in some if each.values is None}) > 1:
+            yield from _compare_digests(some, ())
+
+
+def _compare_digests(both: Contributors, unread: tuple[str, ...]) -> Iterator[Problem]:
+    """Report variables whose values are not read, and those whose bytes differ between sources."""
+    first_name, first = both[0]
+    digests = [(name, header.digest) for name, header in both if header.digest]
+    differing = tuple(name for name, digest in digests if digest != digests[0][1])
+    if differing:
+        helps = "load= compares its values, and gives it one if they differ"
+        if digests[0][0] == THE_REPOSITORY:
+            helps = "another group= has room for these files, or for all of them, with load="
+        text = (
+            f"its stored bytes are not those of {digests[0][0]}, and no dimension distinguishes "
+            f"them: {helps}"
+        )
+        yield Problem(ProblemKind.VALUES, first.name, text, differing)
+        return
+    text = f"taken from {first_name}, without a look at the values of the others"
+    yield Problem(ProblemKind.NOT_COMPARED, first.name, text, unread)
 
 
 def _find_ragged(

@@ -3,9 +3,8 @@
 import base64
 import json
 import struct
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
@@ -17,6 +16,7 @@ import numpy as np
 import obstore
 from h5py import h5, h5a, h5d, h5ds, h5f, h5fd, h5g, h5i, h5l, h5o, h5p, h5s, h5t, h5z
 from numcodecs.vlen import VLenUTF8
+from numpy.lib.recfunctions import repack_fields
 from numpy.typing import NDArray
 from obstore.exceptions import BaseError
 from obstore.store import LocalStore, ObjectStore
@@ -26,7 +26,13 @@ from zarr.core.metadata.v3 import ArrayV3Metadata
 
 from frazil.errors import IcechunkError, InvalidInputError
 from frazil.storage.ranges import BlockFile
-from frazil.virtual.source import ArrayHeader, ReferenceColumns, no_references
+from frazil.virtual.source import (
+    PHONY,
+    ArrayHeader,
+    ReferenceColumns,
+    name_phony_dims,
+    no_references,
+)
 from frazil.virtual.source_formats import (
     INTERRUPTIONS,
     FoundGroup,
@@ -50,6 +56,9 @@ _HIDDEN = frozenset(
 )  # fmt: skip
 _SCALE = "DIMENSION_SCALE"
 _ORDERS = {h5t.ORDER_LE: "<", h5t.ORDER_BE: ">"}
+
+
+Shape = tuple[int, ...]
 
 
 class NotPlainError(ValueError):
@@ -108,51 +117,70 @@ def _read(owner: Any, name: bytes) -> Any:
     return _to_plain(values)
 
 
+@lru_cache(maxsize=64)
+def _make_kind(dtype: str) -> Any:
+    return h5t.py_create(np.dtype(dtype))
+
+
 def find_plain_dtype(kind: Any) -> str | None:
     """Return the dtype of plain numbers in few calls, or None for other types."""
-    letter = None
+    size, order = kind.get_size(), None
+    if type(kind) in (h5t.TypeIntegerID, h5t.TypeFloatID) and size in (1, 2, 4, 8):
+        order = _ORDERS.get(kind.get_order())
+    if order is None:
+        return None
     if type(kind) is h5t.TypeIntegerID:
-        letter = "i" if kind.get_sign() else "u"
-    elif type(kind) is h5t.TypeFloatID and kind.get_size() in (4, 8):
-        letter = "f"
-    order = _ORDERS.get(kind.get_order()) if letter else None
-    return None if order is None or kind.get_size() > 8 else f"{order}{letter}{kind.get_size()}"
+        is_plain = kind.get_precision() == 8 * size
+        return f"{order}{'i' if kind.get_sign() else 'u'}{size}" if is_plain else None
+    return f"{order}f{size}" if size > 1 and kind.equal(_make_kind(f"{order}f{size}")) else None
+
+
+def _find_converted(kind: Any) -> str | None:
+    """Return why bytes of numbers are not those of memory, if HDF5 must convert them."""
+    parts: list[Any] = []
+    if isinstance(kind, h5t.TypeCompoundID):
+        parts = [kind.get_member_type(each) for each in range(kind.get_nmembers())]
+        if kind.get_size() != sum(each.get_size() for each in parts):
+            return "its records have unused bytes between their fields"
+    elif isinstance(kind, h5t.TypeEnumID | h5t.TypeArrayID):
+        parts = [kind.get_super()]
+    elif isinstance(kind, h5t.TypeIntegerID | h5t.TypeFloatID) and find_plain_dtype(kind) is None:
+        form = f"{kind.get_precision()} of {8 * kind.get_size()} bits from bit {kind.get_offset()}"
+        return f"its numbers have a form of their own, which only HDF5 reads: {form}"
+    return next(filter(None, map(_find_converted, parts)), None)
 
 
 def _read_texts(attribute: Any, kind: Any, shape: tuple[int, ...]) -> Any:
-    if kind.is_variable_str():
-        texts = np.zeros(shape, h5t.string_dtype())
-        if texts.size:
-            attribute.read(texts)
-        words = [each.decode("utf-8", "surrogateescape") for each in texts.flat]
-        if len(words) == 1:
-            return words[0]
-        return np.array(words, object).reshape(shape).tolist()
-    found = np.zeros(shape, f"S{kind.get_size()}")
-    if not shape and kind.get_strpad() == h5t.STR_NULLTERM:
+    is_variable = kind.is_variable_str()
+    found = np.zeros(shape, h5t.string_dtype() if is_variable else f"S{kind.get_size()}")
+    if not is_variable and not shape and kind.get_strpad() == h5t.STR_NULLTERM:
         attribute.read(found, mtype=kind)
-        return found.tobytes().partition(b"\0")[0].decode("utf-8") or " "
+        return _decode(found.tobytes().partition(b"\0")[0]) or " "
     if found.size:
         attribute.read(found)
-    if not shape:
-        return bytes(found.item()).decode("utf-8") or " "
-    return np.strings.decode(found, "utf-8").tolist()
+    words = [_decode(each) for each in found.flat]
+    if not shape or (is_variable and len(words) == 1):
+        return words[0] or ("" if is_variable else " ")
+    return np.array(words, object).reshape(shape).tolist()
+
+
+def _decode(text: bytes) -> str:
+    """Decode the text of an attribute, which in old files is Latin-1 where it isn't UTF-8."""
+    with suppress(UnicodeDecodeError):
+        return text.decode()
+    return text.decode("latin-1")
 
 
 def _read_slowly(owner: Any, name: bytes) -> Any:
     """Read an attribute of a rare type with h5py's high-level interface."""
-    value = h5py.Dataset(owner).attrs if isinstance(owner, h5py.h5d.DatasetID) else None
-    attributes = value if value is not None else h5py.Group(owner).attrs
-    return _to_plain(attributes[name])
+    kind = h5py.Dataset if isinstance(owner, h5d.DatasetID) else h5py.Group
+    return _to_plain(kind(owner).attrs[name])
 
 
 def _to_plain(value: Any) -> Any:
     if isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "biuf":
         return value.item() if value.size == 1 else value.tolist()
     raise NotPlainError(f"{value!r} has no place in JSON")
-
-
-Shape = tuple[int, ...]
 
 
 def chunk_shape_of(shape: Shape, stored: Shape | None, filters: int) -> Shape:
@@ -229,9 +257,6 @@ def _columns(
     )
 
 
-_PHONY = "phony_dim_"
-
-
 def dims_of(dataset: Any, name: str, axes: int, group: str) -> list[str]:
     """Return the name of each axis, relative to the group if inside; unnamed axes are numbered."""
     has_scales = h5a.exists(dataset, b"DIMENSION_LIST")
@@ -247,7 +272,7 @@ def dims_of(dataset: Any, name: str, axes: int, group: str) -> list[str]:
         elif scales:
             raise RefusedError(f"its axis {axis} has {len(scales)} dimension scales")
         else:
-            found.append(f"{_PHONY}{axis}")
+            found.append(f"{PHONY}{axis}")
     return found
 
 
@@ -287,6 +312,19 @@ def _to_codec(code: int, values: tuple[int, ...], name: bytes) -> dict[str, Any]
         )
     known = _NAMES.get(code) or name.decode(errors="replace") or "without a name"
     raise RefusedError(f"it has the filter {code} of HDF5 ({known}), which Zarr has no codec for")
+
+
+@lru_cache(maxsize=1024)
+def _find_unread_filter(filters: tuple[Filter, ...]) -> str | None:
+    """Return why Zarr can't undo the filters, or None."""
+    try:
+        for each in filters:
+            _to_codec(*each)
+    except RefusedError as error:
+        if not all(h5z.filter_avail(code) for code, _, _ in filters):
+            raise
+        return str(error)
+    return None
 
 
 def _codec(name: str, **configuration: object) -> dict[str, Any]:
@@ -414,15 +452,8 @@ def encode_texts(texts: NDArray[Any] | None, chunk_shape: Shape, fill: str) -> R
         chunk = np.full(chunk_shape, fill, object)
         _view(chunk, [slice(0, extent) for extent in part.shape])[...] = part
         chunks.append(bytes(encode(np.ascontiguousarray(chunk))))
-    return ReferenceColumns(
-        coordinates=columns.coordinates,
-        location_codes=columns.location_codes,
-        locations=(),
-        offsets=columns.offsets,
-        lengths=columns.lengths,
-        inline_coordinates=np.array(places, np.int64).reshape(len(places), len(chunk_shape)),
-        inline_chunks=tuple(chunks),
-    )
+    inside = np.array(places, np.int64).reshape(len(places), len(chunk_shape))
+    return replace(columns, inline_coordinates=inside, inline_chunks=tuple(chunks))
 
 
 def _view(values: NDArray[Any], region: Sequence[slice]) -> NDArray[Any]:
@@ -469,14 +500,19 @@ def _describe_dataset(dataset: Any, name: str, shape: Shape, context: FileContex
     if not plain and is_text(dtype):
         return _describe_texts(dataset, name, shape, context)
     _refuse_pointers(dtype)
+    dtype = repack_fields(dtype, recurse=True) if dtype.names else dtype
     properties = dataset.get_create_plist()
     layout = properties.get_layout()
     stored = tuple(properties.get_chunk()) if layout == h5d.CHUNKED else None
     found = (properties.get_filter(each) for each in range(properties.get_nfilters()))
     filters = tuple((code, values, name) for code, _, values, name in found)
     chunk_shape = chunk_shape_of(shape, stored, len(filters))
+    # Values that only HDF5 can decode are read by an ingest.
+    decoded = _find_unread_filter(filters) or (
+        None if plain else _find_converted(dataset.get_type())
+    )
     metadata = make_metadata(
-        Kind(dtype, _fill_bytes(properties, dtype), filters),
+        Kind(dtype, _fill_bytes(properties, dtype), () if decoded else filters),
         shape,
         chunk_shape,
         dims_of(dataset, name, len(shape), context.group),
@@ -494,14 +530,16 @@ def _describe_dataset(dataset: Any, name: str, shape: Shape, context: FileContex
             obstacle = "some of its chunks were stored without the filters of the others"
     else:
         columns = find_contiguous(dataset, len(shape), context.location)
-    header = replace(header, obstacle=_elsewhere(layout, properties) or obstacle)
+    header = replace(header, obstacle=_elsewhere(layout, properties))
     if is_loaded(header, context.loading):
         values = _load(dataset, dtype, filters)
         if values.shape != shape:
             blank = np.frombuffer(_fill_bytes(properties, dtype), dtype)[0]
             values = _pad(values, shape, blank)
         header = replace(header, values=values)
-    return header, columns
+    if decoded:
+        columns = no_references(len(shape))
+    return replace(header, obstacle=header.obstacle or decoded or obstacle), columns
 
 
 def _elsewhere(layout: int, properties: Any) -> str | None:
@@ -513,7 +551,9 @@ def _elsewhere(layout: int, properties: Any) -> str | None:
 
 
 def _refuse_pointers(dtype: np.dtype[Any]) -> None:
-    """Raise RefusedError if values are stored outside the chunks."""
+    """Raise RefusedError if values are stored outside the chunks, or have axes of their own."""
+    if dtype.subdtype is not None:
+        raise RefusedError(f"its values are arrays of {dtype.shape}, which Zarr has no type for")
     if dtype.kind == "O":
         raise RefusedError(
             "its chunks have no values but pointers: lists of any length, or references"
@@ -542,11 +582,9 @@ def _inline_compact(dataset: Any, header: ArrayHeader, dtype: np.dtype[Any]) -> 
     """Return a compact dataset, stored in its object header, as one inline chunk."""
     values = np.empty(header.shape, dtype)
     dataset.read(h5s.ALL, h5s.ALL, values)
-    columns = replace(
-        no_references(values.ndim),
-        inline_coordinates=np.zeros((1, values.ndim), np.int64),
-        inline_chunks=(values.tobytes(),),
-    )
+    place, chunks = np.zeros((1, values.ndim), np.int64), (values.tobytes(),)
+    columns = no_references(values.ndim)
+    columns = replace(columns, inline_coordinates=place, inline_chunks=chunks)
     return replace(header, values=values), columns
 
 
@@ -642,28 +680,7 @@ def _read_range(store: ObjectStore, key: str, start: int, end: int) -> bytes:
     return bytes(obstore.get_range(store, key, start=start, end=end))
 
 
-_NOT_A_VARIABLE = b"This is a netCDF dimension but not a netCDF variable"
-
-
-def name_phony_dims(metadatas: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
-    """Return the metadata of a group's arrays, with unnamed axes renumbered."""
-    numbers: dict[tuple[int, int], int] = {}
-    return {name: _rename(metadata, numbers) for name, metadata in metadatas.items()}
-
-
-def _rename(metadata: Mapping[str, Any], numbers: dict[tuple[int, int], int]) -> Mapping[str, Any]:
-    names = metadata.get("dimension_names")
-    if not names or not any(str(each).startswith(_PHONY) for each in names):
-        return metadata
-    seen: Counter[int] = Counter()
-    renamed: list[str] = []
-    for name, length in zip(names, metadata["shape"], strict=True):
-        if name.startswith(_PHONY):
-            number = numbers.setdefault((length, seen[length]), len(numbers))
-            seen[length] += 1
-            name = f"{_PHONY}{number}"
-        renamed.append(name)
-    return {**metadata, "dimension_names": renamed}
+_NOT_A_VARIABLE = "This is a netCDF dimension but not a netCDF variable"
 
 
 def is_dimension_only(dataset: Any) -> bool:
@@ -672,11 +689,10 @@ def is_dimension_only(dataset: Any) -> bool:
     The NetCDF library marks it in the name of the scale. Its storage tells nothing: HDF5 may have
     allocated space for it, and real variables may be empty.
     """
-    if not h5py.h5a.exists(dataset, b"NAME"):
-        return False
-    name = h5py.Dataset(dataset).attrs["NAME"]
-    text = name.encode() if isinstance(name, str) else name
-    return isinstance(text, bytes) and text.startswith(_NOT_A_VARIABLE)
+    if h5a.exists(dataset, b"NAME"):
+        with suppress(NotPlainError, UnicodeDecodeError):
+            return str(_read(dataset, b"NAME")).startswith(_NOT_A_VARIABLE)
+    return False
 
 
 def read_group(file: Any, context: FileContext) -> FoundGroup:
@@ -726,7 +742,7 @@ def _find_short(headers: Mapping[str, ArrayHeader]) -> dict[str, Shape]:
     lengths: dict[str, int] = {}
     for each in headers.values():
         for dim, extent in zip(each.dims, each.shape, strict=True):
-            if not dim.startswith(_PHONY):
+            if not dim.startswith(PHONY):
                 lengths[dim] = max(extent, lengths.get(dim, 0))
     found = {
         name: tuple(lengths.get(dim, n) for dim, n in zip(each.dims, each.shape, strict=True))
@@ -782,6 +798,3 @@ def read_hdf5(
     except BaseException as error:
         # HDF5 raises many kinds of errors for a damaged file.
         raise InvalidInputError(f"{url} can't be parsed as hdf5: {first_line(error)}") from error
-
-
-__all__ = ["NotReadable", "read_hdf5"]

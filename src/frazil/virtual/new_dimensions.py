@@ -5,7 +5,7 @@ attribute, or part of the path. The data variables of such a file get a new firs
 """
 
 import re
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from itertools import chain, combinations
@@ -520,11 +520,19 @@ def spread_differing(
     `changed` since they were ingested give no variable a dimension that the repository has without any.
     """
     loaded = loaded_everywhere(headers) if dims else {}
+    indexes = [each.attributes for each in loaded.values() if each.is_index]
+    bounds = {
+        w
+        for each in indexes
+        for w in (*_find_words(each, "bounds"), *_find_words(each, "climatology"))
+    }
     spread: dict[str, tuple[str, ...]] = {}
     for name, first in loaded.items():
         having = [each for each in headers if name in each.arrays]
-        # A dimension has one coordinate: files with another one are refused.
-        if first.is_index or any(set(dims) & set(each.arrays[name].dims) for each in having):
+        inner = set(dims) & set(first.dims)
+        # A dimension has one coordinate, with its bounds: files with another one are refused.
+        is_fixed = first.is_index or len(inner) == len(dims) or (inner and name in bounds)
+        if is_fixed or any(set(dims) & set(each.arrays[name].dims) != inner for each in having):
             continue
         there = existing.arrays.get(name) if existing is not None else None
         own = () if there is None else there.dims[: len(there.dims) - len(first.dims)]
@@ -537,8 +545,10 @@ def spread_differing(
     spread = {name: each for name, each in spread.items() if each}
     if existing is not None:
         known = {name: each for name, each in spread.items() if name in existing.arrays}
-        existing = _spread(existing, known)
-    return existing, [_spread(header, spread) for header in headers] if spread else list(headers)
+        existing = _spread(existing, known, dims)
+    if not spread:
+        return existing, list(headers)
+    return existing, [_spread(header, spread, dims) for header in headers]
 
 
 def _find_distinguishing(
@@ -550,9 +560,9 @@ def _find_distinguishing(
 ) -> tuple[str, ...]:
     """Return the fewest dimensions for whose values a variable has one value each, or none.
 
-    It has its `own` in the repository, to which others may be added.
+    It has its `own` in the repository, to which others may be added. Those that it has in the files
+    are none of them: values are compared where files share coordinates along these.
     """
-    first = headers[0].arrays[name].values if headers else None
     group = [] if existing is None else [existing]
     indexes = {dim: [find_values(each, dim) for each in (*headers, *group)] for dim in dims}
     keys = {
@@ -567,19 +577,35 @@ def _find_distinguishing(
         for header, place in zip(headers, places, strict=True)
         if existing is not None and _differs(header, existing, name, own, place, there)
     ]
-    values = [each.arrays[name].values for each in headers]
-    if first is None or not (
-        differing or any(v is None or not are_equal(v, first) for v in values)
-    ):
+    inner = [dim for dim in headers[0].arrays[name].dims if dim in dims] if headers else []
+    outer = [dim for dim in known if dim not in inner]
+    if not set(inner) <= set(known):
+        return ()
+    parts: dict[tuple[Any, ...], Parts] = {}
+    values = [
+        _split(each.arrays[name], place, inner, parts)
+        for each, place in zip(headers, places, strict=True)
+    ]
+
+    def tell_apart(some: Sequence[str]) -> bool:
+        seen: dict[tuple[Any, ...], NDArray[Any] | None] = {}
+        done: set[tuple[Any, ...]] = set()
+        for row, mine in enumerate(values):
+            key = tuple(keys[dim][row] for dim in some)
+            if (id(mine), key) in done:
+                continue
+            done.add((id(mine), key))
+            for where, value in mine.items():
+                other = seen.setdefault((key, where), value)
+                if value is None or other is None or not are_equal(value, other):
+                    return False
+        return True
+
+    if not headers or not (differing or not tell_apart(())):
         return ()
     last: tuple[str, ...] = ()
-    for some in chain.from_iterable(combinations(known, n) for n in range(1, len(known) + 1)):
-        seen: dict[tuple[bytes, ...], NDArray[Any] | None] = {}
-        for row, mine in enumerate(values):
-            other = seen.setdefault(tuple(keys[dim][row] for dim in some), mine)
-            if mine is None or other is None or not are_equal(mine, other):
-                break
-        else:
+    for some in chain.from_iterable(combinations(outer, n) for n in range(1, len(outer) + 1)):
+        if tell_apart(some):
             if not set(own) <= set(some):
                 continue
             last = some
@@ -590,9 +616,38 @@ def _find_distinguishing(
             is_open = is_time(headers[0].arrays[name].attributes)
             return tuple(
                 dim for dim in dims
-                if dim in some or (is_open and dim in known and len(set(keys[dim])) == 1)
+                if dim in some or (is_open and dim in outer and len(set(keys[dim])) == 1)
             )  # fmt: skip
     return last if differing else ()
+
+
+Parts = dict[tuple[Any, ...], NDArray[Any] | None]
+"""Values of a variable by their place along the dimensions that it has itself."""
+
+
+def _split(
+    array: ArrayHeader,
+    place: Mapping[str, NDArray[Any]],
+    inner: Sequence[str],
+    known: dict[tuple[Any, ...], Parts],
+) -> Parts:
+    """Return the parts of a variable; equal variables share them, as many files have equal ones."""
+    values = array.values
+    if values is None:
+        return {(): None}
+    if not inner:
+        return {(): values}
+    indexes = [place[dim] for dim in inner]
+    key = (str(values.tolist()), *(each.tobytes() for each in indexes))
+    if key not in known:
+        moved = np.moveaxis(values, [array.dims.index(dim) for dim in inner], range(len(inner)))
+        known[key] = {
+            tuple(each[at] for each, at in zip(indexes, where, strict=True)): moved[where]
+            for where in np.ndindex(
+                *(min(*each) for each in zip(moved.shape, map(len, indexes), strict=False))
+            )
+        }
+    return known[key]
 
 
 def _differs(
@@ -608,7 +663,13 @@ def _differs(
     if values is None or mine is None or not set(own) <= place.keys():
         return False
     rows = [np.flatnonzero(np.isin(there[dim], place[dim])) for dim in own]
-    found = values[np.ix_(*rows)] if own else values
+    for axis, dim in enumerate(header.arrays[name].dims):
+        here = np.arange(values.shape[len(own) + axis])
+        if dim in place:
+            _, here, shared = np.intersect1d(there[dim], place[dim], return_indices=True)
+            mine = np.take(mine, shared, axis)
+        rows.append(here)
+    found = values[np.ix_(*rows)] if rows else values
     is_same = found == mine
     if found.dtype.kind == "f":
         # Places of no source have no value.
@@ -616,14 +677,16 @@ def _differs(
     return not np.all(is_same)
 
 
-def _spread(header: SourceHeader, spread: Mapping[str, Sequence[str]]) -> SourceHeader:
+def _spread(
+    header: SourceHeader, spread: Mapping[str, Sequence[str]], growing: Collection[str]
+) -> SourceHeader:
     arrays = dict(header.arrays)
     for name, dims in spread.items():
         if name in arrays and set(dims) <= header.dims.keys():
             for at, dim in enumerate(dims):
                 if dim not in arrays[name].dims:
                     arrays[name] = add_axis(arrays[name], dim, header.dims[dim], at)
-            if len(dims) > 1:
+            if len({*arrays[name].dims} & {*growing}) > 1:
                 arrays[name] = _mark_missing(arrays[name])
     return replace(header, arrays=arrays)
 

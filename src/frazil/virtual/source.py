@@ -1,6 +1,7 @@
 """Source file as values: headers to be sent to tasks, and references in columns."""
 
 import pickle
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -189,6 +190,8 @@ class ArrayHeader:
     """Reason why its bytes can't be referenced, or None."""
     is_whole: bool = False
     """True if all its chunks are stored, so that none of its elements reads as the fill value."""
+    digest: str | None = None
+    """Digest of what its file stores, if files may differ in values that are not read."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -368,7 +371,8 @@ class HeaderPool:
 
     def _share_array(self, array: ArrayHeader) -> ArrayHeader:
         metadata = self.share(array.metadata)
-        key = array.name, id(metadata), _key_of(array.values), array.obstacle, array.is_whole
+        notes = array.obstacle, array.is_whole, array.digest
+        key = array.name, id(metadata), _key_of(array.values), *notes
         if key not in self._known:
             is_same = array.metadata is metadata
             self._known[key] = array if is_same else replace(array, metadata=metadata)
@@ -409,7 +413,33 @@ def _key_of(values: NDArray[Any] | None) -> object:
     return values.dtype.str, values.shape, blake2b(data, digest_size=16).digest()
 
 
+PHONY = "phony_dim_"
+"""Start of the names of dimensions that have none in their file."""
+
+
+def name_phony_dims(metadatas: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    """Return the metadata of a group's arrays, with unnamed axes renumbered."""
+    numbers: dict[tuple[int, int], int] = {}
+    return {name: _rename(metadata, numbers) for name, metadata in metadatas.items()}
+
+
+def _rename(metadata: Mapping[str, Any], numbers: dict[tuple[int, int], int]) -> Mapping[str, Any]:
+    names = metadata.get("dimension_names")
+    if not names or not any(str(each).startswith(PHONY) for each in names):
+        return metadata
+    seen: Counter[int] = Counter()
+    renamed: list[str] = []
+    for name, length in zip(names, metadata["shape"], strict=True):
+        if name.startswith(PHONY):
+            number = numbers.setdefault((length, seen[length]), len(numbers))
+            seen[length] += 1
+            name = f"{PHONY}{number}"
+        renamed.append(name)
+    return {**metadata, "dimension_names": renamed}
+
+
 __all__ = [
+    "PHONY",
     "ArrayHeader",
     "FileVersion",
     "HeaderPool",
@@ -417,4 +447,5 @@ __all__ = [
     "Source",
     "SourceHeader",
     "concatenate",
+    "name_phony_dims",
 ]

@@ -3,9 +3,12 @@
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from hashlib import blake2b
 from importlib import import_module
 from os import PathLike
 from pathlib import Path
+
+import obstore
 
 from frazil.display import list_known
 from frazil.errors import InvalidInputError, ObjectNotFoundError
@@ -238,6 +241,37 @@ def _observe_targets(
         return {text: found[text] for text in wanted}
     others = source_formats.observe_all(stores, [key_url(text) for text in wanted])
     return {own: start.version, **{escape_url(each): seen for each, seen in others.items()}}
+
+
+_SAMPLE_BYTES = 16 << 10
+
+
+def add_digests(source: Source, dims: Collection[str], stores: SourceStores) -> Source:
+    """Return a source with digests of large arrays that lack one of the dimensions.
+
+    Such arrays are taken from one file, so others must not differ. Lengths of compressed chunks tell
+    values apart, and otherwise a sample of the bytes does.
+    """
+    arrays = dict(source.arrays)
+    for name, array in arrays.items():
+        columns = source.references.get(name)
+        is_small = array.values is not None and array.values.nbytes <= SMALL_BYTES
+        if is_small or array.is_index or set(dims) <= {*array.dims}:
+            continue
+        if columns is None or not len(columns) or "codecs" not in array.metadata:
+            continue
+        found = blake2b(columns.coordinates.tobytes() + columns.lengths.tobytes(), digest_size=16)
+        if len(array.metadata["codecs"]) == 1:
+            row = len(columns) // 2
+            length = int(columns.lengths[row])
+            start = int(columns.offsets[row]) + max(0, length - _SAMPLE_BYTES) // 2
+            url = key_url(columns.locations[int(columns.location_codes[row])])
+            store, key = stores.resolve(url)
+            with source_formats.reading(stores, url):
+                length = min(length, _SAMPLE_BYTES)
+                found.update(bytes(obstore.get_range(store, key, start=start, length=length)))
+        arrays[name] = replace(array, digest=found.hexdigest())
+    return replace(source, header=replace(source.header, arrays=arrays))
 
 
 __all__ = ["open"]

@@ -38,8 +38,13 @@ from frazil.virtual.combine_plan import (
     set_references,
 )
 from frazil.virtual.containers import VirtualChunkContainer, normalize_location
-from frazil.virtual.hdf5 import encode_fill_value, is_dimension_only, name_phony_dims
-from frazil.virtual.source import ArrayHeader, ReferenceColumns, no_references
+from frazil.virtual.hdf5 import encode_fill_value, is_dimension_only
+from frazil.virtual.source import (
+    ArrayHeader,
+    ReferenceColumns,
+    name_phony_dims,
+    no_references,
+)
 from frazil.virtual.source_formats import (
     HDF5,
     INTERRUPTIONS,
@@ -231,7 +236,7 @@ def parse_group(stores: SourceStores, url: str, format: Format, group: str) -> P
         if format == HDF5:
             return _parse_hdf5(make_parser, stores, url, group)
         if format == TIFF and not group:
-            return ParsedGroup(_parse_tiff(make_parser, stores, url), ())
+            return _parse_tiff(stores, url)
         if format.name == "fits" and not group:
             return _parse_fits(make_parser, stores, url)
         if format == ZARR:
@@ -355,30 +360,48 @@ class EvenStrips:
         return getattr(self._image, name)
 
 
-def _parse_tiff(make_parser: Any, stores: SourceStores, url: str) -> ManifestStore:
-    try:
-        parsed: ManifestStore = make_parser()(url, stores)
-    except (TypeError, ValueError) as error:
-        if "Endian()" in str(error):
-            raise InvalidInputError(
-                f"{url} has several bands in each block, which virtual-tiff can't describe for this "
-                "version of zarr: write it with blocks of one band (INTERLEAVE=BAND)"
-            ) from error
-        if "rows per strip" not in str(error):
-            raise
-        parser = importlib.import_module("virtual_tiff.parser")
-        store, key = stores.resolve(url)
-        tiff = sync(parser._open_tiff(store=store, path=key))
-        endian = parser._ENDIANNESS_TO_STR[tiff.endianness]
-        arrays = {
-            str(number): parser._construct_manifest_array(
-                ifd=image if image.tile_height else EvenStrips(image), url=url, endian=endian
+def _parse_tiff(stores: SourceStores, url: str) -> ParsedGroup:
+    # Not the parser's own call: it knows nothing of images that it can't describe beside others.
+    parser = importlib.import_module("virtual_tiff.parser")
+    store, key = stores.resolve(url)
+    tiff = sync(parser._open_tiff(store=store, path=key))
+    endian = parser._ENDIANNESS_TO_STR[tiff.endianness]
+    arrays: dict[str, Any] = {}
+    obstacles: dict[str, str] = {}
+    shapes: dict[str, tuple[int, ...]] = {}
+    for number, image in enumerate(tiff.ifds):
+        try:
+            arrays[str(number)] = parser._construct_manifest_array(
+                ifd=_check_image(image), url=url, endian=endian
             )
-            for number, image in enumerate(tiff.ifds)
-        }
-        group = ManifestGroup(arrays=arrays, attributes={})
-        parsed = ManifestStore(group=group, registry=stores)  # type: ignore[arg-type]
-    return parsed
+        except (NotImplementedError, ValueError) as error:
+            if number == 0:
+                raise
+            obstacles[str(number)] = str(error).partition("\n")[0]
+            shapes[str(number)] = (image.image_height, image.image_width)
+    group = ManifestGroup(arrays=arrays, attributes={})
+    parsed = ManifestStore(group=group, registry=stores)  # type: ignore[arg-type]
+    return ParsedGroup(parsed, (), obstacles, shapes=shapes)
+
+
+def _check_image(image: Any) -> Any:
+    """Return an image that virtual-tiff describes correctly; raise ValueError for others."""
+    if image.planar_configuration == 1 and image.samples_per_pixel > 1:
+        raise ValueError(
+            "it has several bands in each block, which virtual-tiff can't describe for this version "
+            "of zarr: write it with blocks of one band (INTERLEAVE=BAND)"
+        )
+    odd = [bits for bits in image.bits_per_sample or () if bits % 8 or bits == 24]
+    if odd:
+        raise ValueError(
+            f"its pixels have {odd[0]} bits, which no codec of Zarr unpacks: write whole bytes, as "
+            "gdal_translate does with -co NBITS=8 or 16"
+        )
+    rows = image.rows_per_strip
+    is_even = (
+        image.tile_height or not rows or image.image_height % min(rows, image.image_height) == 0
+    )
+    return image if is_even else EvenStrips(image)
 
 
 def _parse_hdf5(make_parser: Any, stores: SourceStores, url: str, group: str) -> ParsedGroup:

@@ -245,8 +245,11 @@ class PanicException(BaseException):
 
 
 class VirtualTIFF:
-    def __call__(self, url, registry):
-        raise {error}
+    pass
+
+
+def _open_tiff(path, store):
+    raise {error}
 """
 
 
@@ -257,14 +260,17 @@ def install_parser(
     """Make a package that reads TIFF, and fails."""
 
     def install(error: str) -> None:
-        site = tmp_path / "site"
-        site.mkdir()
-        (site / "virtual_tiff.py").write_text(PANICKING.format(error=error))
-        monkeypatch.syspath_prepend(str(site))
-        monkeypatch.delitem(sys.modules, "virtual_tiff", raising=False)
+        package = tmp_path / "site" / "virtual_tiff"
+        package.mkdir(parents=True)
+        for name in ("__init__.py", "parser.py"):
+            (package / name).write_text(PANICKING.format(error=error))
+        monkeypatch.syspath_prepend(str(package.parent))
+        for module in ("virtual_tiff", "virtual_tiff.parser"):
+            monkeypatch.delitem(sys.modules, module, raising=False)
 
     yield install
-    sys.modules.pop("virtual_tiff", None)
+    for module in ("virtual_tiff", "virtual_tiff.parser"):
+        sys.modules.pop(module, None)
 
 
 def test_a_panic_of_a_foreign_runtime_is_a_bad_file(

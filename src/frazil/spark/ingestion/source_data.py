@@ -53,6 +53,7 @@ from frazil.virtual.conversions import Conversion, Conversions
 from frazil.virtual.grib import find_aliases
 from frazil.virtual.new_dimensions import Coordinate, add_dimensions
 from frazil.virtual.source import (
+    PHONY,
     ArrayHeader,
     FileVersion,
     HeaderPool,
@@ -60,7 +61,7 @@ from frazil.virtual.source import (
     Source,
     SourceHeader,
 )
-from frazil.virtual.source_files import SMALL_BYTES, find_groups, open_from
+from frazil.virtual.source_files import SMALL_BYTES, add_digests, find_groups, open_from
 from frazil.virtual.source_formats import (
     GRIB,
     HDF5,
@@ -92,7 +93,6 @@ def open_file(
     return BlockFile(read_range, size_bytes)
 
 
-_PHONY = "phony_dim_"
 _FILL = "_FillValue"
 
 
@@ -162,12 +162,12 @@ def _name_dims(variable: xr.Variable, others: Mapping[str, ArrayHeader]) -> list
         for each in others.values()
         if each.metadata.get("dimension_names")
         for place, dim in zip(_places(each.shape), each.dims, strict=True)
-        if dim.startswith(_PHONY)
+        if dim.startswith(PHONY)
     }
     names = []
     for place, dim in zip(_places(variable.shape), map(str, variable.dims), strict=True):
-        if dim.startswith(_PHONY):
-            dim = known.setdefault(place, f"{_PHONY}{len(set(known.values()))}")
+        if dim.startswith(PHONY):
+            dim = known.setdefault(place, f"{PHONY}{len(set(known.values()))}")
         names.append(dim)
     return names
 
@@ -455,9 +455,8 @@ def _parse(
         renamed = rename(leave_out(described, reading.skip), names)
         renamed = leave_out(renamed, find_untaken(renamed, reading.take) if reading.take else ())
         above[source.header.group] = _inherit(renamed, above, dims)
-    parsed = [
-        add_dimensions(each.with_whole(), reading.dims, reading.coords) for each in above.values()
-    ]
+    made = (add_dimensions(e.with_whole(), reading.dims, reading.coords) for e in above.values())
+    parsed = [add_digests(each, reading.dims, stores) for each in made]
     if not any(each.arrays for each in parsed):
         known = ", ".join(name for each in opened for name in each.arrays)
         reason = f"skip= leaves none of its arrays {known}"
