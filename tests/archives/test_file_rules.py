@@ -953,3 +953,229 @@ def test_of_copies_in_one_call_the_oldest_is_ingested(repo: frazil.Repository, f
     report = ingest(repo, files, append_dim="time", on_bad_file="skip")
     assert left_out(report) == ["other.nc"]
     assert [Path(each.files[0]).name for each in report.notes] == ["new.nc"]
+
+
+def _make_numbers(file: h5py.File, form: str, values: Any) -> None:
+    """Write a dataset in a form of numbers that has no equal in memory, or behind a filter."""
+    kind, properties = h5py.h5t.STD_I16LE.copy(), h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    properties.set_chunk((1, *values.shape[1:]))
+    match form:
+        case "twelve bits":
+            kind.set_precision(12)
+            kind.set_offset(4)
+        case "n-bit":
+            kind.set_precision(12)
+            properties.set_filter(h5py.h5z.FILTER_NBIT)
+        case "scale-offset":
+            properties.set_scaleoffset(h5py.h5z.SO_INT, 0)
+        case "szip":
+            properties.set_szip(h5py.h5z.SZIP_NN_OPTION_MASK, 8)
+        case "small exponents":
+            kind = h5py.h5t.IEEE_F32LE.copy()
+            kind.set_fields(31, 20, 11, 0, 20)
+            kind.set_ebias(1023)
+    space = h5py.h5s.create_simple(values.shape)
+    made = h5py.h5d.create(file.id, b"a", kind, space, properties)
+    made.write(h5py.h5s.ALL, h5py.h5s.ALL, values)
+
+
+@pytest.mark.parametrize("mode", ["virtual", "native", "auto"])
+@pytest.mark.parametrize(
+    "form", ["twelve bits", "n-bit", "scale-offset", "szip", "small exponents"]
+)
+def test_numbers_that_only_hdf5_decodes_are_native_or_refused(
+    repo: frazil.Repository, files: Path, form: str, mode: str
+) -> None:
+    files.mkdir()
+    parts = []
+    for at in range(3):
+        values = np.random.default_rng(at).integers(-2000, 2000, (2, 8, 40)).astype("i2")
+        with h5py.File(files / f"{at}.h5", "w") as file:
+            file["time"] = np.arange(2) + 2 * at
+            file["time"].make_scale("time")
+            _make_numbers(file, form, values)
+            # Of its axes only one has a name.
+            file["a"].dims[0].attach_scale(file["time"])
+            parts.append(file["a"][()])
+
+    if mode == "virtual":
+        with pytest.raises(InvalidSourcesError, match=r"only HDF5 reads|no codec for"):
+            ingest(repo, files, append_dim="time", mode=mode)
+        return
+    ingest(repo, files, append_dim="time", mode=mode)
+
+    found = read(repo)["a"].values
+    np.testing.assert_array_equal(found, np.concatenate(parts))
+    if form != "small exponents":
+        assert found.min() < -1000
+
+
+@pytest.mark.parametrize("mode", ["virtual", "native", "auto"])
+@pytest.mark.parametrize("batch", [1, 2, 3])
+def test_valid_times_of_whole_runs_get_the_dimension_of_the_run(
+    repo: frazil.Repository, files: Path, mode: str, batch: int
+) -> None:
+    def forecast(run: int) -> xr.Dataset:
+        leads = pd.to_timedelta(np.arange(3) * 6, "h")
+        found = make("t", 0, 3, run).rename(time="lead")
+        valid = ("lead", (DAYS[run] + leads).values)
+        return found.assign_coords(lead=leads, init=DAYS[run], valid=valid)
+
+    files.mkdir()
+    paths = []
+    for run in (2, 0, 1):
+        paths.append(files / f"{run}.nc")
+        # Counted from each run, the times of all runs are the same numbers.
+        units = {"units": f"hours since {DAYS[run]:%Y-%m-%d}", "dtype": "i4"}
+        forecast(run).to_netcdf(
+            paths[-1],
+            encoding={"valid": units, "init": units, "lead": {"units": "hours", "dtype": "i4"}},
+        )
+    for start in range(0, 3, batch):
+        ingest(repo, paths[start : start + batch], append_dim=["init", "lead"], mode=mode)
+
+    found = read(repo, decode_timedelta=True)
+    assert found["valid"].dims == ("init", "lead")
+    for run in range(3):
+        own, truth = found.sel(init=DAYS[run]), forecast(run)
+        np.testing.assert_array_equal(own["valid"], truth["valid"])
+        np.testing.assert_array_equal(own["t"], truth["t"])
+
+
+@pytest.mark.parametrize("mode", ["virtual", "native", "auto"])
+@pytest.mark.parametrize("options", [{}, {"on_bad_file": "skip"}])
+def test_a_copy_that_is_corrected_replaces_the_content_it_had(
+    repo: frazil.Repository, files: Path, mode: str, options: dict[str, Any]
+) -> None:
+    options = {"append_dim": "time", "mode": mode, **options}
+    save_aged(make("t", 0, 2, 1), files / "copy.nc", 9)
+    shutil.copy2(files / "copy.nc", files / "original.nc")
+    os.utime(files / "original.nc", (2_000_000_000 - 5,) * 2)
+    save_aged(make("t", 2, 2, 2), files / "next.nc", 5)
+    ingest(repo, files, **options)
+
+    save_aged(make("t", 0, 2, 7), files / "original.nc", 1)
+    report = ingest(repo, files, **options)
+
+    assert [Path(each.source).name for each in report.files] == ["original.nc"]
+    assert report.bad == ()
+    assert_holds(repo, join(make("t", 0, 2, 7), make("t", 2, 2, 2)))
+    assert ingest(repo, files, **options).snapshot_id is None
+    # It is not moved to another place than that of the content it had.
+    shutil.copy2(files / "next.nc", files / "other.nc")
+    ingest(repo, files, **options)
+    save_aged(make("t", 4, 2, 3), files / "other.nc", 1)
+    ingest(repo, files, **options)
+    truth = join(make("t", 0, 2, 7), make("t", 2, 2, 2), make("t", 4, 2, 3))
+    assert_holds(repo, truth)
+
+
+@pytest.mark.parametrize("mode", ["virtual", "native", "auto"])
+def test_copies_of_whole_zarr_stores_are_noted(
+    repo: frazil.Repository, files: Path, mode: str
+) -> None:
+    options: dict[str, Any] = {"append_dim": "time", "mode": mode}
+    for at, name in ((0, "a.zarr"), (2, "b.zarr")):
+        make("t", at, 2).to_zarr(files / name, zarr_format=2, consolidated=False)
+    shutil.copytree(files / "a.zarr", files / "c.zarr")
+    first = ingest(repo, files, **options)
+    shutil.copytree(files / "b.zarr", files / "d.zarr")
+
+    second = ingest(repo, files, **options)
+
+    assert len(first.files) == 2
+    assert second.files == ()
+    assert [len(each.notes) for each in (first, second)] == [1, 1]
+    (note,) = second.notes
+    assert [Path(each).name for each in note.files] == ["d.zarr"]
+    xr.testing.assert_equal(read(repo)["t"], join(make("t", 0, 2), make("t", 2, 2))["t"])
+    # One more byte in a folder, and it is no copy.
+    shutil.copytree(files / "b.zarr", files / "e.zarr")
+    with (files / "e.zarr" / ".zattrs").open("a") as file:
+        file.write("\n")
+    with pytest.raises(InvalidSourcesError, match=r"holds data of .*b\.zarr"):
+        ingest(repo, files, **options)
+
+
+def test_a_batch_of_files_without_a_place_is_left_out_after_the_first_ingest(
+    repo: frazil.Repository, files: Path
+) -> None:
+    options: dict[str, Any] = {"append_dim": "time", "on_bad_file": "skip"}
+    ingest(repo, save(make("t", 0, 2), files / "0.nc"), **options)
+
+    report = ingest(repo, save(make("t", 0, 2, 5), files / "again.nc"), **options)
+
+    assert report.snapshot_id is None
+    assert left_out(report) == ["again.nc"]
+    assert_holds(repo, make("t", 0, 2))
+
+
+@pytest.mark.parametrize("mode", ["virtual", "native", "auto"])
+@pytest.mark.parametrize("codec", [{"zlib": True}, {"contiguous": True}])
+def test_swaths_whose_places_differ_are_refused_unless_these_are_loaded(
+    repo: frazil.Repository, files: Path, mode: str, codec: dict[str, Any]
+) -> None:
+    def swath(at: int, place: int) -> xr.Dataset:
+        found = make("t", at, 1, at).isel(time=0).drop_vars(["x", "y"])
+        random = np.random.default_rng(place)
+        coords = {name: (("y", "x"), random.normal(size=(16, 36))) for name in ("lat", "lon")}
+        return found.assign_coords(coords)
+
+    files.mkdir()
+    paths = [files / f"{at}.nc" for at in range(3)]
+    options: dict[str, Any] = {"append_dim": "time", "mode": mode}
+    encoding: dict[str, Any] = {
+        "time": {"units": "days since 2020-01-01"},
+        "lat": codec,
+        "lon": codec,
+    }
+    for at, path in enumerate(paths):
+        swath(at, at // 2).to_netcdf(path, engine="netcdf4", encoding=encoding)
+
+    with pytest.raises(InvalidSourcesError, match=r"not those of .*0\.nc.*load= compares"):
+        ingest(repo, paths, **options)
+    ingest(repo, paths[:2], **options)
+    with pytest.raises(InvalidSourcesError, match=r"not those of the repository.*another group="):
+        ingest(repo, paths[2], **options)
+    if mode != "native":  # values of virtual arrays are not read
+        with pytest.raises(
+            InvalidSourcesError, match=r"not those of the repository.*another group="
+        ):
+            ingest(repo, paths[2], load=["lat", "lon"], **options)
+    xr.testing.assert_equal(read(repo)["lat"], swath(0, 0)["lat"].drop_vars("time"))
+
+    ingest(repo, paths[:1], group="loaded", load=["lat", "lon"], **options)
+    ingest(repo, paths, group="loaded", load=["lat", "lon"], **options)
+    found = read(repo, group="loaded")
+    for at in range(3):
+        np.testing.assert_array_equal(found["lat"][at], swath(at, at // 2)["lat"])
+        np.testing.assert_array_equal(found["t"][at], swath(at, at // 2)["t"])
+
+
+@pytest.mark.parametrize("mode", ["virtual", "native", "auto"])
+def test_records_with_unused_bytes_are_native_or_refused(
+    repo: frazil.Repository, files: Path, mode: str
+) -> None:
+    files.mkdir()
+    # The NetCDF library aligns fields as C does: the second one is not next to the first.
+    kind = np.dtype([("u", "f4"), ("v", "f8")], align=True)
+    parts = []
+    for at in range(2):
+        values = np.zeros((2, 300), kind)
+        values["u"], values["v"] = np.random.default_rng(at).normal(size=(2, 2, 300))
+        parts.append(values)
+        with netCDF4.Dataset(files / f"{at}.nc", "w") as file:
+            file.createDimension("time", None)
+            file.createDimension("x", 300)
+            file.createVariable("time", "i4", ("time",))[:] = np.arange(2) + 2 * at
+            wind = file.createCompoundType(kind, "wind")
+            create: Any = file.createVariable
+            create("w", wind, ("time", "x"), chunksizes=(1, 300))[:] = values
+
+    if mode == "virtual":
+        with pytest.raises(InvalidSourcesError, match="unused bytes"):
+            ingest(repo, files, append_dim="time", mode=mode)
+        return
+    ingest(repo, files, append_dim="time", mode=mode)
+
+    assert read(repo)["w"].values.tolist() == np.concatenate(parts).tolist()

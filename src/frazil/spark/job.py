@@ -88,7 +88,7 @@ class Job:
         progress: bool | None = None,
         run_on: RunOn = "auto",
         task_bytes: int | None = None,
-        files_per_task: int = 16,
+        files_per_task: int = 64,
     ) -> None:
         if run_on not in get_args(RunOn):
             raise InvalidInputError(f"invalid run_on {run_on!r}: expected auto, spark or driver")

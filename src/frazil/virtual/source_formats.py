@@ -483,6 +483,14 @@ def observe_folder(stores: SourceStores, url: str) -> FileVersion:
     return replace(last, e_tag=None, size_bytes=sum(each.size_bytes for each in inside))
 
 
+def observe_any(stores: SourceStores, url: str) -> FileVersion:
+    """Return the version of a file or of a folder; raise ObjectNotFoundError if there is neither."""
+    try:
+        return observe(stores, url)
+    except ObjectNotFoundError:
+        return observe_folder(stores, url)
+
+
 UNCERTAIN = timedelta(seconds=2)
 """Time after a modification in which another one may get the same time: clocks of stores are coarse."""
 _AHEAD = timedelta(minutes=1)
@@ -543,8 +551,24 @@ def digest(stores: SourceStores, url: str) -> str:
     return DIGEST + found.hexdigest()
 
 
-def have_equal_content(stores: SourceStores, one: str, other: str, size: int) -> bool:
-    """Return whether two files of one size are equal; a difference near their start is found soon."""
+def have_equal_content(stores: SourceStores, one: str, other: str) -> bool:
+    """Return whether two files or folders are equal; a difference near their start is found soon."""
+    mine, theirs = (_list_sizes(stores, url) for url in (one, other))
+    return mine == theirs and all(
+        _are_equal_files(stores, one + name, other + name, size) for name, size in mine.items()
+    )
+
+
+def _list_sizes(stores: SourceStores, url: str) -> dict[str, int]:
+    """Return the sizes of a file, or of all files in a folder by their paths in it."""
+    try:
+        return {"": observe(stores, url).size_bytes}
+    except ObjectNotFoundError:
+        inside = observe_below(stores, url)
+        return {path.removeprefix(url): inside[path].size_bytes for path in sorted(inside)}
+
+
+def _are_equal_files(stores: SourceStores, one: str, other: str, size: int) -> bool:
     start, length = 0, HEAD_BYTES
     while start < size:
         length = min(2 * length, _MOST_COMPARED, size - start)

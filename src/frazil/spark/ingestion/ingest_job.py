@@ -63,6 +63,7 @@ from frazil.spark.ingestion.ledger import (
     Ledger,
     Work,
     find_copies,
+    find_corrections,
     find_group,
     find_vanished,
     look_again,
@@ -186,15 +187,17 @@ class Attempt:
         locations = {each.header.name: each.location for each in parsed}
         left_out: list[BadFile] = []
         rival_of: dict[str, str] = {}
+        group = self.options.ledger_group
         while work.files:
             waiting = {each.location for each in work.files}
             try:
                 parts = self._plan_groups(session, ledger, work, parsed)
             except InvalidSourcesError as error:
-                group, stores = self.options.ledger_group, self.reading.open_stores()
+                stores = self.reading.open_stores()
                 copies = find_copies(error.problems, locations, work, ledger, group, stores)
-                if copies:
-                    work = work.without_copies(copies)
+                corrections = find_corrections(error.problems, locations, work, ledger, group)
+                if copies or corrections:
+                    work = work.without_copies(copies).with_corrections(corrections)
                     continue
                 named = {locations.get(each, each) for each in error.files} & waiting
                 # Of files for the same place one can be placed, unless it can't for another reason.
@@ -207,7 +210,7 @@ class Attempt:
                     chosen = self._choose_rivals(rivals, parsed, work)
                     blamed = {each: self._explain_rival(rival) for each, rival in chosen.items()}
                     rival_of |= chosen
-                is_hopeless = not named or (blamed.keys() == waiting and not work.known)
+                is_hopeless = not named or (blamed.keys() == waiting and group not in ledger.groups)
                 if self.reading.on_bad_file == "fail" or is_hopeless:
                     raise
             else:
@@ -217,10 +220,7 @@ class Attempt:
                     blamed = {locations[name]: f"set aside: {each.text}" for name, each in late}
                 if not blamed:
                     return parts, work, left_out
-            left_out += [
-                BadFile(location, text, rival=rival_of.get(location))
-                for location, text in blamed.items()
-            ]
+            left_out += [BadFile(e, text, rival=rival_of.get(e)) for e, text in blamed.items()]
             work = work.without(blamed.keys())
         return [], work, left_out
 
@@ -266,6 +266,8 @@ class Attempt:
             path = join(self.options.group, inside) if self.options.is_split else self.options.group
             waiting = tabulate(each for each in work.files if each.location in sources)
             own = subtract(waiting, ledger, path, self.reading.wants, self.options.is_replacing)
+            if not self.options.is_split:
+                own = own.with_corrections({file.location: e for file, e in work.changed})
             if own.files:
                 part = GroupPlan(
                     path,
@@ -329,6 +331,8 @@ class Attempt:
         changed = {
             sources[entry.source].header.name: entry.place_along(dims) for _, entry in work.changed
         }
+        if existing is not None and not changed and not self.options.is_replacing:
+            existing = ledger.with_digests(existing, part.path)
         if self.options.region is None:
             existing, headers = spread_differing(headers, existing, dims, changed)
         there = existing.arrays if existing is not None else {}
@@ -478,11 +482,10 @@ class Attempt:
         placement = plan_placement(found, versions, session.state, group, self.job_run.slots)
         # After a conflict the manifests stay, if the files keep their places in the same arrays.
         known = self.written.get(group)
-        if known is not None and known[0].is_like(placement):
-            placed = known[1]
-        else:
-            placed = self.parsed.write_manifests(placement, session.state.assets)
-            self.written[group] = placement, placed
+        if known is None or not known[0].is_like(placement):
+            known = placement, self.parsed.write_manifests(placement, session.state.assets)
+            self.written[group] = known
+        placed = known[1]
         adopt(found, session.state, group, placed)
         return placed, written
 
@@ -526,7 +529,9 @@ class Attempt:
             version = versions[location]
             entries.append(Entry(location, group, version, {}, job, frozenset(), copy_of=other))
         names = {group: name_sources(sources, self.reading.source_group)}
-        write_ledger(session.store, before, entries, moved, names)
+        taken = [each for each in parts if self.options.region is None]
+        headers = {each.path: (each.found.headers, each.found.replaced) for each in taken}
+        write_ledger(session.store, before, entries, moved, names, headers)
 
     def _measure(
         self,
@@ -567,6 +572,7 @@ class GroupPlan:
         return [e for e in options.checks if not is_static or getattr(e, "dim", "") is not None]
 
 
+_FEW_FILES = 16
 _TRIES = 20
 """Maximum attempts after concurrent commits; manifests stay if the files keep their places."""
 _ROUNDS = 10
@@ -664,13 +670,9 @@ def ingest(
     """
     source = source_options or SourceOptions()
     refuse_invalid_choices(
-        mode=mode,
-        eras=source.eras,
-        on_overlap=on_overlap,
-        on_late=on_late,
-        on_bad_file=source.on_bad_file,
-        on_failed_check=source.on_failed_check,
-    )
+        mode=mode, eras=source.eras, on_overlap=on_overlap, on_late=on_late,
+        on_bad_file=source.on_bad_file, on_failed_check=source.on_failed_check,
+    )  # fmt: skip
     refuse_mistyped(
         append_dim=append_dim, group=group, chunks=chunks, encoding=encoding, coords=coords,
         source_group=source.source_group, skip=source.skip, load=source.load, take=source.take,
@@ -762,12 +764,12 @@ def _run(
             refuse_unknown_names((), names, list_there, reading, options)
         return describe(run.describe(), work, ())
     size = sum(file.version.size_bytes for file in work.files)
-    is_small = len(work.files) <= run.job.files_per_task and (
+    is_small = len(work.files) <= min(_FEW_FILES, run.job.files_per_task) and (
         options.mode == "virtual" or size <= LEAST_TASK_BYTES
     )
     runner = run.choose_runner(is_small=is_small)
     opening = open_sources(runner, reading, work.files, repository.storage, run.slots)
-    is_first = not work.known
+    is_first = group not in ledger.groups
     del work  # each attempt has its own, of files that may be many
     with run.job.leasing(repository.storage, "ingest"), opening as parsed:
         bad = bad_files(parsed.outcomes)

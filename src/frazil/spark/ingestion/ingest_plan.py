@@ -106,6 +106,7 @@ SOLVED_BY_DECODING = frozenset({
     ProblemKind.UNREACHABLE,
 })  # fmt: skip
 """Problems that decoding solves; values must still have equal meaning."""
+_IN_ANY_MODE = (ProblemKind.VALUES, ProblemKind.DATA_TYPE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -652,7 +653,8 @@ def refuse(wrong: Sequence[Problem], choice: Choice) -> None:
     if wrong:
         files = [file for problem in wrong for file in problem.files]
         hint = "variables can be left out with skip="
-        if choice.mode == "virtual":
+        encoded = [e for e in wrong if e.severity is Severity.REENCODES]
+        if choice.mode == "virtual" and any(e.kind not in _IN_ANY_MODE for e in encoded):
             hint = (
                 "what must be re-encoded needs mode='auto' or 'native', or is left out with skip="
             )

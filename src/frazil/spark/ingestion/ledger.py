@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, astuple, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -28,7 +28,7 @@ from frazil.virtual.source_formats import (
     digest,
     have_equal_content,
     key_url,
-    observe,
+    observe_any,
     without_codec_warnings,
 )
 
@@ -47,6 +47,8 @@ PATH = f"{RESERVED}/ledger"
 _CHUNK_ROWS = 8192
 _NAMES = "source_names"
 """Attribute with the names in the files, by group."""
+_DIGESTS = "source_digests"
+"""Attribute with the digests of arrays that were taken from one file for all, by group."""
 _COLUMNS: Mapping[str, Any] = {
     "source": str, "group": str, "etag": str, "size": "int64", "mtime": "int64",
     "start": "int64", "stop": "int64", "job": str, "place": str, "variables": str,
@@ -120,9 +122,11 @@ class Ledger:
         stored: Mapping[str, Any] | None = None,
         count: int = 0,
         names: Mapping[str, Mapping[str, Sequence[str]]] | None = None,
+        digests: Mapping[str, Mapping[str, str]] | None = None,
     ) -> None:
         self._stored = stored or {}
         self._names = names or {}
+        self._digests = digests or {}
         self._columns: dict[str, Any] = {}
         self.count = count
 
@@ -189,6 +193,12 @@ class Ledger:
         """Return the names in the files of a group; none if a ledger lacks them."""
         found = self._names.get(group, {})
         return SourceNames(**{name: tuple(each) for name, each in found.items()})
+
+    def with_digests(self, header: SourceHeader, group: str) -> SourceHeader:
+        """Return the header of a group with the digests of arrays that are the same in all files."""
+        own = self._digests.get(group, {})
+        arrays = {n: replace(e, digest=own.get(n)) for n, e in header.arrays.items()}
+        return replace(header, arrays=arrays) if own else header
 
     def list_arrays(
         self, store: object, group: str, *, is_tree: bool
@@ -318,6 +328,12 @@ class Work:
             for each in problem.files
         )
 
+    def with_corrections(self, entries: Mapping[str, Entry]) -> "Work":
+        """Return the work with some of its new files as changed ones, which had these entries."""
+        pairs = [(each, entries[each.location]) for each in self.new if each.location in entries]
+        new = tuple(each for each in self.new if each.location not in entries)
+        return replace(self, new=new, changed=(*self.changed, *pairs))
+
     def without_copies(self, copies: Mapping[str, str]) -> "Work":
         """Return the work without files that are copies, which it notes."""
         return replace(self.without(copies.keys()), copies={**self.copies, **copies})
@@ -417,8 +433,8 @@ def find_copies(
             return False
         urls = key_url(file.location), key_url(other.location)
         try:
-            return have_equal_content(stores, *urls, size)
-        except StorageError:  # a folder is no file
+            return have_equal_content(stores, *urls)
+        except StorageError:  # one of them is gone
             return False
 
     def rank(file: SourceFile) -> tuple[object, ...]:
@@ -442,6 +458,30 @@ def find_copies(
     return found
 
 
+def find_corrections(
+    problems: Iterable[Problem],
+    locations: Mapping[str, str],
+    work: Work,
+    ledger: Ledger,
+    group: str,
+) -> dict[str, Entry]:
+    """Return the entries of the files at whose place are corrected copies of theirs, by location.
+
+    A copy had the content of the file that was ingested. If it has changed since, and fits the same
+    place, it is the next version of that content, as if that file had changed.
+    """
+    new = {each.location for each in work.new}
+    found = {}
+    for problem in problems:
+        for location in {locations.get(each, each) for each in problem.files} & new:
+            row = int(ledger.find(group, [location])[0])
+            twin = ledger.read(row).copy_of if row >= 0 else ""
+            if twin and twin in problem.occupants:
+                entry = ledger.read(int(ledger.find(group, [twin])[0]))
+                found[location] = replace(entry, source=location)
+    return found
+
+
 def _observe_known(
     location: str, ledger: Ledger, group: str, stores: SourceStores
 ) -> FileVersion | None:
@@ -453,7 +493,7 @@ def _observe_known(
     try:
         if before.e_tag is not None and before.e_tag.startswith(DIGEST):
             return before if digest(stores, key_url(location)) == before.e_tag else None
-        now = observe(stores, key_url(location))
+        now = observe_any(stores, key_url(location))
     except StorageError:
         return None
     return before if is_same_version(before, now) else None
@@ -568,8 +608,10 @@ def read_ledger(store: object) -> Ledger:
         if group is None:
             return Ledger()
         arrays: dict[str, zarr.Array[Any]] = dict(group.arrays())
-    names: Any = group.attrs.get(_NAMES)
-    return Ledger(arrays, arrays["source"].shape[0], names)
+    attributes: Any = group.attrs
+    return Ledger(
+        arrays, arrays["source"].shape[0], attributes.get(_NAMES), attributes.get(_DIGESTS)
+    )
 
 
 def write_ledger(
@@ -578,10 +620,12 @@ def write_ledger(
     entries: Sequence[Entry],
     moved: Iterable[Covered] = (),
     names: Mapping[str, SourceNames] | None = None,
+    headers: Mapping[str, tuple[Sequence[SourceHeader], Container[str]]] | None = None,
 ) -> None:
     """Write entries: each replaces the row of the same group and source, or is appended.
 
-    `names` are those in the sources, by group.
+    `names` are those in the sources, by group, and `headers` those of the sources, with the names of
+    those that replace what was there.
 
     Only the chunks of these rows are written, those of rows that have moved, and those of files whose
     versions are certain now.
@@ -600,6 +644,16 @@ def write_ledger(
         if any(each != before.find_names(path) for path, each in joined.items()):
             there: Any = group.attrs.get(_NAMES, {})
             group.attrs[_NAMES] = {**there, **{path: asdict(e) for path, e in joined.items()}}
+        digests = {
+            path: {
+                **_find_digests(each),
+                **before._digests.get(path, {}),
+                **_find_digests(header for header in each if header.name in replacing),
+            }
+            for path, (each, replacing) in (headers or {}).items()
+        }
+        if any(each != before._digests.get(path, {}) for path, each in digests.items()):
+            group.attrs[_DIGESTS] = {**before._digests, **digests}
         for name, dtype in _COLUMNS.items():
             if name not in arrays:
                 if name in _SELDOM and not (_has(new, name) or _has(replaced, name)):
@@ -627,6 +681,16 @@ def write_ledger(
             _put(arrays["start"], each.rows, each.boxes[:, 0, 0])
             _put(arrays["stop"], each.rows, each.boxes[:, 0, 1])
             _put(arrays["place"], each.rows, np.array(texts, object))
+
+
+def _find_digests(headers: Iterable[SourceHeader]) -> dict[str, str]:
+    """Return the digest of each array in the first source that has one."""
+    found: dict[str, str] = {}
+    for header in headers:
+        for name, array in header.arrays.items():
+            if array.digest and name not in found:
+                found[name] = array.digest
+    return found
 
 
 def _has(ledger: Ledger, name: str) -> bool:
