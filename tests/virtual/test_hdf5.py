@@ -334,3 +334,26 @@ def test_what_the_parser_can_not_represent_is_reported_and_the_rest_is_virtual(
         commit(plan, [source], tmp_path)
     found = read(commit(plan.without(["lists", "szip"]), [source], tmp_path))
     assert found["good"].values.tolist() == list(range(1000))
+
+
+def test_attributes_in_latin_1_are_read_and_integers_of_three_bytes_are_reported(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        file["good"] = np.arange(1000.0)
+        file["good"].attrs["units"] = np.bytes_(b"\xb0C")
+        file.attrs["places"] = np.array([b"M\xfcnchen", "Köln".encode()])
+        kind = h5py.h5t.STD_I32LE.copy()
+        kind.set_size(3)
+        kind.set_precision(24)
+        h5py.h5d.create(file.id, b"odd", kind, h5py.h5s.create_simple((1000,)))
+        file["complex"] = np.arange(1000.0)
+        file["complex"].attrs["factor"] = 1 + 2j
+
+    source = virtual.open(path, small_bytes=SMALLER)
+
+    assert source.arrays["good"].attributes["units"] == "°C"
+    assert source.header.attributes["places"] == ["München", "Köln"]
+    assert source.arrays["odd"].obstacle == "data type '<i3' not understood"
+    assert "its attribute factor is" in (source.arrays["complex"].obstacle or "")

@@ -114,7 +114,7 @@ def _read(owner: Any, name: bytes) -> Any:
     values = np.zeros(shape, dtype)
     if values.size:
         attribute.read(values, mtype=kind)
-    return _to_plain(values)
+    return _to_plain(values, name)
 
 
 @lru_cache(maxsize=64)
@@ -174,13 +174,13 @@ def _decode(text: bytes) -> str:
 def _read_slowly(owner: Any, name: bytes) -> Any:
     """Read an attribute of a rare type with h5py's high-level interface."""
     kind = h5py.Dataset if isinstance(owner, h5d.DatasetID) else h5py.Group
-    return _to_plain(kind(owner).attrs[name])
+    return _to_plain(kind(owner).attrs[name], name)
 
 
-def _to_plain(value: Any) -> Any:
+def _to_plain(value: Any, name: bytes) -> Any:
     if isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "biuf":
         return value.item() if value.size == 1 else value.tolist()
-    raise NotPlainError(f"{value!r} has no place in JSON")
+    raise NotPlainError(f"its attribute {_decode(name)} is {value!r}, which has no place in JSON")
 
 
 def chunk_shape_of(shape: Shape, stored: Shape | None, filters: int) -> Shape:
@@ -490,7 +490,7 @@ def describe(
         if not has_shape:
             raise RefusedError("it is an HDF5 dataset without a shape")
         return _describe_dataset(dataset, name, shape, context)
-    except (RefusedError, NotPlainError, UnicodeDecodeError) as error:
+    except (RefusedError, NotPlainError, UnicodeDecodeError, TypeError) as error:
         return ArrayHeader(name, {"shape": shape}, None, str(error)), no_references(len(shape))
 
 
