@@ -17,6 +17,7 @@ import frazil
 from frazil import virtual
 from frazil.errors import InvalidInputError
 from frazil.testing.object_server import ObjectServer, Refuse, Rule, ServerOptions
+from frazil.virtual import grib_messages
 from frazil.virtual.grib import GribFile, IndexedVariable, open_grib, read_by_index
 from frazil.virtual.grib_messages import Field, Window, parse_index, scan
 from frazil.virtual.source_formats import Loading, SourceStores
@@ -171,6 +172,23 @@ def test_messages_that_are_not_there_read_as_missing(tmp_path: Path) -> None:
     for values in (read_virtually(path)["u"].values, read_native(path, "u")):
         assert np.isnan(values[0, 0, 1]).all()
         assert not np.isnan(values[0, 0, 0]).any()
+
+
+@pytest.mark.parametrize("template", [0, 1, 2, 5, 6, 8])
+@pytest.mark.parametrize("unit", [0, 1, 2, 10, 11, 12, 13])
+def test_messages_that_differ_in_their_step_are_described_once(template: int, unit: int) -> None:
+    keys = {"productDefinitionTemplateNumber": template, "indicatorOfUnitOfTimeRange": unit}
+    messages = [make_message(**keys, forecastTime=step) for step in (0, 1, 7, 3000, -6)]
+    windows = [Window(lambda *_, m=each: [m], len(each), each) for each in messages]
+    headers = [each for window in windows for each in scan(window)]
+    expected = [grib_messages._describe(grib_messages.assemble(each)) for each in headers]
+    grib_messages._describe.cache_clear()
+
+    found = [grib_messages.describe(each) for each in headers]
+
+    assert found == expected
+    # A negative step, and an interval whose end is a date, are left to eccodes.
+    assert grib_messages._describe.cache_info().misses == (2 if template < 8 else len(headers))
 
 
 @pytest.mark.parametrize("steps", ["0", "6", "0-6", "6-12"])

@@ -299,11 +299,26 @@ def describe(header: FieldHeader) -> Product:
     template = int.from_bytes(header.sections[4][7:9])
     if template >= 8:
         return _describe(assemble(header))  # it has the end of an interval as a date
-    dated = _change(header, 1, 12, b"\x07\xd0\1\1\0\0\0")
-    if template != 1:
-        return _describe(assemble(dated))
-    member = header.sections[4][35:36]
-    return replace(_describe(assemble(_change(dated, 4, 35, b"\0"))), member=member[0])
+    plain = _change(header, 1, 12, b"\x07\xd0\1\1\0\0\0")
+    product = header.sections[4]
+    said: dict[str, int] = {}
+    if template == 1:
+        plain = _change(plain, 4, 35, b"\0")
+        said["member"] = product[35]
+    step = int.from_bytes(product[18:22])
+    # The files of a forecast differ in their steps alone.
+    if product[17:18] in _STEP_SECONDS and step < _NEGATIVE:
+        plain = _change(plain, 4, 18, bytes(4))
+        said["start"] = said["end"] = step * _STEP_SECONDS[product[17:18]]
+    return replace(_describe(assemble(plain)), **said)
+
+
+_STEP_SECONDS = {
+    b"\x00": 60, b"\x01": 3600, b"\x02": 86400, b"\x0a": 3 * 3600, b"\x0b": 6 * 3600,
+    b"\x0c": 12 * 3600, b"\x0d": 1,
+}  # fmt: skip
+"""Units of steps that have a fixed length (code table 4.4)."""
+_NEGATIVE = 1 << 31
 
 
 def _change(header: FieldHeader, section: int, at: int, data: bytes) -> FieldHeader:
