@@ -1,12 +1,14 @@
 """A million to a hundred million references in one ingest, and millions set by tasks.
 
-    python -m benchmarks.scale [--forecasts 200 2000] [--small 20000] [--killed 600]
-                                [--files 2000 20000] [--millions 1 3] [--ledger 1000000]
-                                [--beside 20000] [--peers 2000] [--rounds 1] [--folder …]
+    python -m benchmarks.scale [--forecasts 200 2000] [--upkeep 200 2000] [--small 20000]
+                                [--killed 600] [--files 2000 20000] [--millions 1 3]
+                                [--ledger 1000000] [--beside 20000] [--peers 2000] [--rounds 1]
+                                [--folder …]
 
 - *forecasts*: so many GRIB files of 5,000 messages each, with an index: init × lead × variable ×
   level × member (`benchmarks/support/grib_archive.py`); 20,000 files are 100 M references, 6 GB. The
   official library then reads 100 random chunks.
+- *upkeep*: stats, check, gc and copy of repositories that `--forecasts` left in the folder.
 - *small*: so many of these files with one member, which are 100 messages.
 - *killed*: one of two executors of an ingest of so many of these files is killed after half of its
   time; in another, an executor after a third and the driver after half, and it is run again. *kept* is
@@ -278,6 +280,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--folder", help="Where the archive of forecasts stays; default: nowhere.")
     parser.add_argument("--forecasts", type=int, nargs="*", default=[200, 2_000])
+    parser.add_argument("--upkeep", type=int, nargs="*", default=[200, 2_000])
     parser.add_argument("--small", type=int, nargs="*", default=[20_000])
     parser.add_argument("--killed", type=int, nargs="*", default=[600])
     parser.add_argument("--files", type=int, nargs="*", default=[2_000, 20_000])
@@ -286,11 +289,12 @@ def main() -> None:
     parser.add_argument("--beside", type=int, nargs="*", default=[20_000])
     parser.add_argument("--peers", type=int, nargs="*", default=[2_000])
     options = parser.parse_args()
-    if options.forecasts:
-        with kept_folder(options.folder) as folder:
+    with kept_folder(options.folder) as folder:
+        if options.forecasts:
             rows = measure_forecasts(folder, options.forecasts)
             print_table("References of GRIB indexes in one ingest", FORECAST_COLUMNS, rows)
-            rows = measure_upkeep(folder, options.forecasts)
+        if options.upkeep:
+            rows = measure_upkeep(folder, options.upkeep)
             print_table("Upkeep of these repositories, in one process", UPKEEP_COLUMNS, rows)
     if options.small:
         with kept_folder(options.folder) as folder:
