@@ -1,6 +1,7 @@
 """Formats of source files: recognise, observe and load them."""
 
 import json
+import random
 import stat
 import time
 import warnings
@@ -12,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import numpy as np
@@ -23,7 +24,7 @@ from obstore.exceptions import BaseError
 from obstore.store import LocalStore, ObjectStore
 
 from frazil.credentials import AnyCredential
-from frazil.errors import InvalidInputError, ObjectNotFoundError, StorageError
+from frazil.errors import InvalidInputError, ObjectNotFoundError, StorageError, ThrottledError
 from frazil.storage.clients import diagnose
 from frazil.storage.connections import SIZE_CLASSES, Connection, Purpose, plan_client
 from frazil.storage.interface import StorageSettings, resolve_settings
@@ -398,6 +399,22 @@ def reading(stores: SourceStores, url: str) -> Iterator[None]:
         failed = diagnose(error, stores.find_secrets()).to_error("read", url)
     # Not chained to its cause, whose message may contain a signed URL.
     raise failed
+
+
+THROTTLED_SECONDS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
+"""Waits for a host that refuses more requests: those of a client last a second or two together."""
+T = TypeVar("T")
+
+
+def patiently(read: Callable[[], T]) -> T:
+    """Return what a function reads, and call it again if a host refuses more requests for a while."""
+    for seconds in THROTTLED_SECONDS:
+        try:
+            return read()
+        except ThrottledError:
+            # Not all at once: whoever else was refused waits as well.
+            time.sleep(random.uniform(seconds / 2, seconds))
+    return read()
 
 
 def observe(stores: SourceStores, url: str) -> FileVersion:

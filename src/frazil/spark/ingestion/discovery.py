@@ -7,7 +7,7 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import reduce
+from functools import partial, reduce
 from itertools import chain
 from os import PathLike
 from pathlib import Path
@@ -150,13 +150,14 @@ def discover(
     urls = {_to_url(name): name for name in given if not isinstance(name, SourceFile)}
     if may_be_none:
         for top, alike in _group_patterns(urls):
-            listed.append(_list_below(stores, top, [_compile(url) for url in sorted(alike)]))
+            patterns = [_compile(url) for url in sorted(alike)]
+            listed.append(source_formats.patiently(partial(_list_below, stores, top, patterns)))
             urls = {url: name for url, name in urls.items() if url not in alike}
     is_remote = any(not url.startswith("file:") for url in urls)
     with ThreadPoolExecutor(_CONCURRENT_REQUESTS if is_remote else 1) as pool:
         # Some at a time: a request that waits takes more memory than its file.
         batches = in_batches(urls, _REQUESTED_AT_ONCE)
-        answers = (pool.map(lambda url: _find(url, stores), batch) for batch in batches)
+        answers = (pool.map(lambda url: _find_patiently(url, stores), batch) for batch in batches)
         for (url, name), found in zip(urls.items(), chain.from_iterable(answers), strict=True):
             if isinstance(found, SourceFile):
                 single.append(found)
@@ -195,6 +196,10 @@ def _without_indexes(files: pa.Table) -> pa.Table:
     kept = np.ones(len(files), bool)
     kept[rows[is_index]] = False
     return files.filter(pa.array(kept))
+
+
+def _find_patiently(url: str, stores: SourceStores) -> SourceFile | pa.Table:
+    return source_formats.patiently(lambda: _find(url, stores))
 
 
 def _find(url: str, stores: SourceStores) -> SourceFile | pa.Table:

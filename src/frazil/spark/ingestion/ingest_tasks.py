@@ -76,6 +76,7 @@ from frazil.storage.interface import ByteRange, Storage
 from frazil.virtual.combine_plan import NOT_PLACED
 from frazil.virtual.source import FileVersion, HeaderPool, ReferenceColumns, Source
 from frazil.virtual.source import concatenate as unite
+from frazil.virtual.source_formats import patiently
 
 
 class Cutter:
@@ -379,7 +380,7 @@ def _parse_files(locations: Sequence[str], reading: Reading) -> Parsed:
     references: list[tuple[str, bytes]] = []
     stores = reading.open_stores()
     for location in locations:
-        for outcome, source in parse(location, reading, stores):
+        for outcome, source in patiently(partial(parse, location, reading, stores)):
             outcomes.append(outcome)
             if source is not None:
                 references.append((source.header.name, pack(source)))
@@ -524,7 +525,11 @@ class SourcesHere:
 
 def parse_here(runner: Runner, reading: Reading, locations: Sequence[str]) -> SourcesHere:
     """Open files in this process."""
-    opened = runner.run("opening files", lambda location: parse(location, reading), locations)
+
+    def open_one(location: str) -> list[tuple[Outcome, Source | None]]:
+        return patiently(partial(parse, location, reading))
+
+    opened = runner.run("opening files", open_one, locations)
     outcomes, sources = zip(*chain.from_iterable(opened), strict=True)
     return SourcesHere(outcomes, runner, tuple(each for each in sources if each is not None))
 

@@ -320,7 +320,7 @@ class OpenSources:
         """Read a box of an array of a source into a region of another array."""
         values = self._opened.get(source)
         if values is None:
-            values = self._open(source)
+            values = source_formats.patiently(lambda: self._open(source))
         self._opened.move_to_end(source)
         decoder = self.sources[source].decoders.get(array)
         if decoder is None:
