@@ -2,9 +2,10 @@
 
 import pickle
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, KeysView, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import lru_cache
 from hashlib import blake2b
 from itertools import chain
 from math import ceil, prod
@@ -221,6 +222,47 @@ class ArrayHeader:
         return self.dims == (self.name,)
 
 
+@lru_cache(maxsize=1024)
+def _number(names: tuple[str, ...]) -> tuple[tuple[str, ...], Mapping[str, int]]:
+    """Return the names themselves, equal ones always as one object, and the row of each."""
+    return names, {name: row for row, name in enumerate(names)}
+
+
+class ArrayHeaders(Mapping[str, ArrayHeader]):
+    """Arrays of a group by name. Groups with the same names share these.
+
+    A plan has one of these for each file: a dictionary would take several times the memory.
+    """
+
+    __slots__ = ("_arrays", "_numbered")
+
+    def __init__(self, names: Iterable[str], arrays: Iterable[ArrayHeader]) -> None:
+        self._numbered = _number(tuple(names))
+        self._arrays = tuple(arrays)
+
+    def __getitem__(self, name: str) -> ArrayHeader:
+        return self._arrays[self._numbered[1][name]]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._numbered[1]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._numbered[0])
+
+    def __len__(self) -> int:
+        return len(self._arrays)
+
+    def __repr__(self) -> str:
+        return repr(dict(self))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ArrayHeaders, (self._numbered[0], self._arrays)
+
+    def keys(self) -> KeysView[str]:
+        """Return the names."""
+        return self._numbered[1].keys()
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class SourceHeader:
     """Header of one group of a source file."""
@@ -234,6 +276,11 @@ class SourceHeader:
     arrays: Mapping[str, ArrayHeader]
     groups: tuple[str, ...] = ()
     """Names of the direct subgroups."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.arrays, ArrayHeaders):
+            arrays = ArrayHeaders(self.arrays, self.arrays.values())
+            object.__setattr__(self, "arrays", arrays)
 
     @property
     def coordinates(self) -> tuple[str, ...]:
@@ -355,7 +402,9 @@ class HeaderPool:
 
     def share_header(self, header: SourceHeader) -> SourceHeader:
         """Return an equal header, with objects that equal parts of others have as well."""
-        arrays = {self.share(name): self.share(each) for name, each in header.arrays.items()}
+        arrays = ArrayHeaders(
+            map(self.share, header.arrays), map(self.share, header.arrays.values())
+        )
         attributes, groups = self.share(header.attributes), self.share(header.groups)
         return replace(header, arrays=arrays, attributes=attributes, groups=groups)
 

@@ -13,6 +13,9 @@ import frazil
 from frazil import virtual
 from frazil.errors import InvalidInputError, InvalidSourcesError
 from frazil.format.manifest import ChunkTable
+from frazil.protocols.assets import new_node_id
+from frazil.repository.changes import prewrite_manifest
+from frazil.repository.virtual_refs import ChecksumColumn, TextColumn, make_table
 from frazil.spark.ingestion.discovery import SourceFile, discover, list_files, tabulate
 from frazil.spark.ingestion.ingest_options import refuse_invalid_choices
 from frazil.spark.ingestion.ingest_plan import (
@@ -21,7 +24,7 @@ from frazil.spark.ingestion.ingest_plan import (
     plan_ingest,
     read_existing,
 )
-from frazil.spark.ingestion.ingest_tasks import Cutter, write
+from frazil.spark.ingestion.ingest_tasks import Cutter, with_small_cache, write
 from frazil.spark.ingestion.ledger import Entry, Ledger, read_ledger, subtract, write_ledger
 from frazil.spark.ingestion.source_data import (
     BadFile,
@@ -47,7 +50,7 @@ from frazil.spark.ingestion.target_arrays import (
 from frazil.spark.regions import configured_rules, plan_sizes
 from frazil.virtual import FileVersion, Source
 from frazil.virtual.new_dimensions import loaded_everywhere
-from frazil.virtual.source import HeaderPool
+from frazil.virtual.source import ArrayHeaders, HeaderPool
 from frazil.virtual.source_formats import SourceStores
 from tests.spark.ingestion.archives import save_archive, save_days
 
@@ -404,6 +407,22 @@ def test_regions_that_touch_are_written_together() -> None:
     assert list(unite([])) == []
 
 
+def test_a_worker_keeps_few_of_the_manifests_that_it_writes(repo: frazil.Repository) -> None:
+    assets = with_small_cache(repo.writable_session("main").state.assets)
+    rows = np.arange(40_000, dtype=np.uint64)
+    references = make_table(
+        rows[:, np.newaxis].astype(np.uint32),
+        TextColumn(np.zeros(len(rows), np.int32), ["s3://bucket/key"]),
+        rows, rows, ChecksumColumn.of(None, len(rows)), 12,
+    )  # fmt: skip
+
+    for _ in range(30):
+        manifest = prewrite_manifest(assets, new_node_id(), ((0, len(rows)),), (), references)
+        assets.read_manifest(manifest.file.id)
+
+    assert 0 < assets._manifests.weight <= 1_000_000
+
+
 def test_a_file_that_is_no_data_is_reported_and_not_raised(tmp_path: Path) -> None:
     path = tmp_path / "no.nc"
     path.write_text("no data")
@@ -430,6 +449,12 @@ def test_what_files_have_in_common_travels_once(tmp_path: Path) -> None:
     assert times[0] is not times[1]
     assert times[0].metadata is times[1].metadata
     assert last == bad
+    own, other = first.header.arrays, second.header.arrays
+    assert isinstance(own, ArrayHeaders)
+    assert isinstance(other, ArrayHeaders)
+    assert own._numbered is other._numbered
+    assert own == dict(own) != other
+    assert list(own.keys() & {"y", "z"}) == ["y"]
     headers = [
         each.header for each in (*parsed[:2], first, second) if isinstance(each, ParsedSource)
     ]

@@ -186,7 +186,8 @@ KEPT_SECONDS = 0.2
 _KEPT_HOURS = 24
 _PARSED_CLASSES = {
     *((each.__module__, each.__name__) for each in (ParsedSource, BadFile, FileVersion)),
-    *(("frazil.virtual.source", name) for name in ("ArrayHeader", "ReferenceColumns", "SourceHeader")),
+    *(("frazil.virtual.source", name)
+      for name in ("ArrayHeader", "ArrayHeaders", "ReferenceColumns", "SourceHeader")),
     *(("datetime", name) for name in ("datetime", "timedelta", "timezone")),
     *((module, name) for module in ("numpy._core.multiarray", "numpy.core.multiarray")
       for name in ("_reconstruct", "scalar")),
@@ -415,6 +416,7 @@ def write_manifests(
         return []
     max_failures = find_max_failures(spark)
     count = placement.tasks[-1] + 1
+    assets = with_small_cache(assets)
 
     def cut(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -433,6 +435,15 @@ def write_manifests(
     job.expect("writing references", manifests=len(placement.regions))
     found = collect_results(spark, job, "writing references", written, count)
     return [each for group in found if group for each in group]
+
+
+_CACHED_REFERENCES = 1_000_000
+
+
+def with_small_cache(assets: Assets) -> Assets:
+    """Return assets for workers, which write thousands of manifests and read few of them again."""
+    most = min(assets.options.num_chunk_refs, _CACHED_REFERENCES)
+    return Assets(assets.storage, assets.dialect, replace(assets.options, num_chunk_refs=most))
 
 
 Part = tuple[int, int, bytes]
