@@ -4,6 +4,7 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -125,7 +126,15 @@ def _order(
     return values[order], rank[places]
 
 
+@lru_cache(maxsize=4096)
+def _run_of(position: int) -> tuple[Run, ...]:
+    """Return the run of one element; many files have the same one along one of two dimensions."""
+    return (Run(position, 1),)
+
+
 def _find_runs(places: NDArray[np.int64]) -> tuple[Run, ...]:
+    if len(places) == 1:
+        return _run_of(int(places[0]))
     edges = np.flatnonzero(np.diff(places) != 1) + 1
     starts = [0, *edges.tolist()] if len(places) else []
     stops = [*starts[1:], len(places)]

@@ -21,8 +21,9 @@ from pyspark.sql import SparkSession
 
 import frazil
 import frazil.spark
-from frazil.errors import JobCancelledError
+from frazil.errors import InvalidSourcesError, JobCancelledError
 from frazil.spark import Job
+from frazil.spark.ingestion import ingest_tasks
 from frazil.spark.ingestion.discovery import SourceFile, discover, list_files
 from frazil.spark.ingestion.ingest_tasks import _digest_of, find_kept, keep_files, name_folder
 from frazil.spark.ingestion.source_data import Reading, group_files
@@ -232,6 +233,38 @@ def test_a_job_whose_driver_was_killed_opens_its_files_only_once(
     assert done.returncode == -signal.SIGKILL
     assert len(kept) == 3
     assert report.metrics["files"] == 3
+    xr.testing.assert_identical(read(repo), expected)
+    assert not list(repo.storage.list("_frazil/parsed/"))
+
+
+def test_a_job_with_a_bad_file_is_run_again_without_it_and_opens_no_other(
+    spark: SparkSession, repo: frazil.Repository, archive: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ingest_tasks, "KEPT_SECONDS", 0.0)
+    _save_old(archive, 3)
+    expected = expect(archive)
+    bad = archive / "bad.nc"
+    bad.write_bytes(b"no data")
+
+    def ingest() -> frazil.spark.IngestReport:
+        return frazil.spark.ingest(
+            repo, f"{archive}/*.nc", append_dim="time", mode="virtual", spark=spark,
+            job=Job(run_on="spark", files_per_task=1),
+        )  # fmt: skip
+
+    with pytest.raises(InvalidSourcesError, match=r"bad\.nc"):
+        ingest()
+    bad.unlink()
+    contents = {path: path.read_bytes() for path in archive.iterdir()}
+    for path, data in contents.items():  # of the same version, and can't be opened again
+        path.write_bytes(bytes(len(data)))
+        os.utime(path, (1e9, 1e9))
+    report = ingest()
+    for path, data in contents.items():
+        path.write_bytes(data)
+        os.utime(path, (1e9, 1e9))
+
+    assert len(report.files) == 3
     xr.testing.assert_identical(read(repo), expected)
     assert not list(repo.storage.list("_frazil/parsed/"))
 

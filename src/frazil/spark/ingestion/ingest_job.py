@@ -264,10 +264,10 @@ class Attempt:
         parts = []
         for inside, sources in groups.items():
             path = join(self.options.group, inside) if self.options.is_split else self.options.group
-            waiting = tabulate(each for each in work.files if each.location in sources)
-            own = subtract(waiting, ledger, path, self.reading.wants, self.options.is_replacing)
-            if not self.options.is_split:
-                own = own.with_corrections({file.location: e for file, e in work.changed})
+            own = work.without({e.location for e in work.files if e.location not in sources})
+            if self.options.is_split:
+                options = self.reading.wants, self.options.is_replacing
+                own = subtract(tabulate(own.files), ledger, path, *options)
             if own.files:
                 part = GroupPlan(
                     path,

@@ -24,7 +24,6 @@ from frazil.errors import (
     FailedChecksError,
     IcechunkError,
     InvalidSourcesError,
-    JobError,
     StorageError,
 )
 from frazil.format.manifest import ChunkRef, ChunkTable, InlineRef, NativeRef, concatenate
@@ -335,7 +334,8 @@ def parse_sources(
 ) -> Iterator[SourcesOnSpark]:
     """Open files, one group per task; references are kept until the block ends.
 
-    What tasks have kept in the storage stays there if the job is to be run again as it is.
+    What tasks have kept in the storage stays there if the job fails: it will be run again, without the
+    files that it can't take or as it is.
     """
     count, storage, kept = len(groups), groups[0].storage, {each.key for each in groups}
     runner.job.expect("opening files", files=sum(len(each.files) for each in groups))
@@ -348,12 +348,6 @@ def parse_sources(
         outcomes = tuple(each for group in found for each in group)
         del found, share
         yield SourcesOnSpark(outcomes, runner, spark, frame)
-    except (JobError, StorageError):
-        raise
-    except Exception:
-        _delete_kept(storage, kept)
-        raise
-    else:
         _delete_kept(storage, kept)
     finally:
         frame.unpersist()

@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import asdict, astuple, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,7 @@ RESERVED = "_frazil"
 """Group of the repository that jobs keep their own arrays in."""
 PATH = f"{RESERVED}/ledger"
 _CHUNK_ROWS = 8192
+_WRITTEN_ROWS = 8 * _CHUNK_ROWS
 _NAMES = "source_names"
 """Attribute with the names in the files, by group."""
 _DIGESTS = "source_digests"
@@ -142,8 +144,11 @@ class Ledger:
         ]
         joined = pa.concat_tables(tables) if tables else schema.empty_table()
         made = cls(dict.fromkeys(_COLUMNS), len(joined))
-        columns = {name: joined[name].combine_chunks() for name in _COLUMNS}
-        made._columns = {n: e if _COLUMNS[n] is str else e.to_numpy() for n, e in columns.items()}
+        del tables
+        for name, dtype in _COLUMNS.items():
+            column = joined[name].combine_chunks()
+            made._columns[name] = column if dtype is str else column.to_numpy()
+            joined = joined.drop_columns(name)  # so that each is there only once
         return made
 
     def __getitem__(self, name: str) -> Any:
@@ -673,8 +678,7 @@ def write_ledger(
                 arrays[name].resize((before.count,))
             _put(arrays[name], rows[rows >= 0], replaced[name])
             if new.count:
-                arrays[name].resize((before.count + new.count,))
-                arrays[name][before.count :] = _to_numpy(new[name])
+                _append(arrays[name], before.count, new[name])
         for each in moved:
             boxes = each.boxes.tolist()
             texts = [json.dumps(dict(zip(each.dims, box, strict=True))) for box in boxes]
@@ -700,6 +704,15 @@ def _has(ledger: Ledger, name: str) -> bool:
 def _put(array: zarr.Array[Any], rows: NDArray[np.int64], values: Any) -> None:
     if len(rows):
         array.set_coordinate_selection((rows,), _to_numpy(values))
+
+
+def _append(array: zarr.Array[Any], start: int, values: Any) -> None:
+    """Write rows behind those of an array; texts are objects of Python for some chunks at a time."""
+    end = start + len(values)
+    array.resize((end,))
+    edges = [start, *range((start // _WRITTEN_ROWS + 1) * _WRITTEN_ROWS, end, _WRITTEN_ROWS), end]
+    for first, last in pairwise(edges):
+        array[first:last] = _to_numpy(values[first - start : last - start])
 
 
 def _to_numpy(values: Any) -> NDArray[Any]:
