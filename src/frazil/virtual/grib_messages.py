@@ -301,7 +301,7 @@ def describe(header: FieldHeader) -> Product:
         return _describe(assemble(header))  # it has the end of an interval as a date
     plain = _change(header, 1, 12, b"\x07\xd0\1\1\0\0\0")
     product = header.sections[4]
-    said: dict[str, int] = {}
+    said: dict[str, Any] = {}
     if template == 1:
         plain = _change(plain, 4, 35, b"\0")
         said["member"] = product[35]

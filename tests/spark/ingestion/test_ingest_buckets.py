@@ -89,7 +89,7 @@ def test_a_host_that_refuses_more_requests_is_waited_for(
     key: Any = {"access_key_id": "friend", "secret_access_key": SECRET}
     container = frazil.VirtualChunkContainer(PREFIX, frazil.s3_store(s3_compatible=True, **reached))
     access = containers_credentials({PREFIX: s3_credentials(**key)})
-    repo = frazil.Repository.create(frazil.local_filesystem_storage(tmp_path / "repo"))
+    repo = frazil.Repository.create(frazil.local_filesystem_storage(str(tmp_path / "repo")))
     waits: list[float] = []
     monkeypatch.setattr(time, "sleep", waits.append)
     # More than the tries of a request.
