@@ -16,6 +16,7 @@ from frazil.format.manifest import ChunkTable
 from frazil.protocols.assets import new_node_id
 from frazil.repository.changes import prewrite_manifest
 from frazil.repository.virtual_refs import ChecksumColumn, TextColumn, make_table
+from frazil.spark.ingestion import ledger
 from frazil.spark.ingestion.discovery import SourceFile, discover, list_files, tabulate
 from frazil.spark.ingestion.ingest_options import refuse_invalid_choices
 from frazil.spark.ingestion.ingest_plan import (
@@ -167,6 +168,16 @@ def test_a_ledger_is_read_as_it_was_written() -> None:
     write_ledger(store, read_ledger(store), second)
 
     assert read_ledger(store).entries == [second[1], first[1], second[0]]
+
+
+def test_a_ledger_is_written_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ledger, "_WRITTEN_ROWS", 4)
+    store, entries = new_session().store, [entry(f"{number:02}") for number in range(22)]
+
+    for start, stop in [(0, 3), (3, 4), (4, 8), (8, 17), (17, 22)]:
+        write_ledger(store, read_ledger(store), entries[start:stop])
+
+    assert read_ledger(store).entries == entries
 
 
 # Configuring
