@@ -123,7 +123,7 @@ def test_lists_that_are_not_in_order_are_found(name: str, monkeypatch: pytest.Mo
         rewrite_repo(repository, lambda info: replace(info, deleted_tags=frozenset("xy")))
         rewrite_repo(repository, lambda info: replace(info, branches={"main": tip(repository)}))
     monkeypatch.setattr(encoding, "sorted", _sort_backwards, raising=False)
-    monkeypatch.setattr(encoding, "bisect_left", lambda names, name: 0)
+    monkeypatch.setattr(encoding, "bisect_left", lambda *_: 0)
     rewrite_repo(repository, lambda info: info)
 
     problem = find_only(repository)
