@@ -259,16 +259,20 @@ def dump(value: object) -> bytes:
     class Pickler(cloudpickle.Pickler):
         def reducer_override(self, value: Any) -> Any:
             if isinstance(value, MemoryStorage):
-                raise InvalidInputError(
-                    "Spark tasks can't reach a repository in the driver's memory: use a disk or an"
-                    " object store, or run the job without Spark, as frazil.ingest and others do",
-                    kind=_IN_MEMORY,
-                )
+                raise _out_of_reach()
             return super().reducer_override(value)  # type: ignore[no-untyped-call]
 
     buffer = io.BytesIO()
     Pickler(buffer).dump(value)  # type: ignore[no-untyped-call]
     return buffer.getvalue()
+
+
+def _out_of_reach() -> InvalidInputError:
+    return InvalidInputError(
+        "Spark tasks can't reach a repository in the driver's memory: use a disk or an object store,"
+        " or run the job without Spark, as frazil.ingest and others do",
+        kind=_IN_MEMORY,
+    )
 
 
 Group = TypeVar("Group")
@@ -596,8 +600,8 @@ def choose_runner(
     Tasks without a session run on the active one, or on a new one.
     """
     is_here = isinstance(storage, MemoryStorage)
-    if job.run_on == "spark":
-        dump(storage)  # refuses a storage in memory
+    if job.run_on == "spark" and is_here:
+        raise _out_of_reach()
     if job.run_on == "driver" or (job.run_on == "auto" and (is_small or is_here)):
         return Runner(job, None)
     if spark is not None:

@@ -11,6 +11,7 @@ import zarr
 from zarr.core.buffer import default_buffer_prototype
 
 import frazil
+from frazil.format.v2 import snapshot_codec
 
 _COMPREHENSIONS = ("<listcomp>", "<dictcomp>", "<setcomp>")
 
@@ -203,5 +204,14 @@ def rebase_calls(commits: int) -> int:
 
 def test_one_more_commit_to_rebase_over_takes_at_most_75_calls() -> None:
     rebase_calls(2)  # which loads modules
+
+    assert rebase_calls(60) - rebase_calls(20) <= 40 * 75
+
+
+def test_logs_that_others_wrote_do_not_make_a_rebase_slower() -> None:
+    rebase_calls(2)
+    other = snapshot_codec._LogForm(lambda _: (b"", b""), (b"other",), lambda _: ())
+    for key in snapshot_codec._forms:
+        snapshot_codec._forms[key] = other
 
     assert rebase_calls(60) - rebase_calls(20) <= 40 * 75

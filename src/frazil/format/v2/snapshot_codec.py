@@ -558,11 +558,11 @@ _CHUNKS_AT_ONCE = 1 << 15
 
 def decode_transaction_log_payload(payload: bytes) -> TransactionLog:
     """Decode a transaction log's FlatBuffer."""
-    form = _forms.get(len(payload))
+    form = _forms.get((len(payload), payload[:4]))
     if form is not None and (found := form.fill(payload)) is not None:
         return found
     log = _decode_log(payload)
-    if form is None and [*map(len, log.updated_chunks.values())] == [1]:
+    if [*map(len, log.updated_chunks.values())] == [1]:
         _learn_form(payload)
     return log
 
@@ -587,8 +587,8 @@ class _LogForm(NamedTuple):
         return TransactionLog(SnapshotId(id_), updated_chunks={NodeId(node_id): rows})
 
 
-_forms: dict[int, _LogForm] = {}
-"""Forms of logs by size. The histories that rebase reads are mostly of one form."""
+_forms: dict[tuple[int, bytes], _LogForm] = {}
+"""Forms read last, by size and place of the root: the histories that rebase reads are mostly of one."""
 _MOST_FORMS = 64
 
 
@@ -612,7 +612,7 @@ def _learn_form(payload: bytes) -> None:
         return
     if len(_forms) >= _MOST_FORMS:
         _forms.clear()
-    _forms[len(payload)] = form
+    _forms[len(payload), payload[:4]] = form
 
 
 def _find_fields(payload: bytes) -> list[tuple[int, int]]:
