@@ -155,10 +155,10 @@ class Run:
 
 
 MEASURED = (
-    Run("GRIB, 5,000 messages a file", 1e6, 5_000, 10.4, 343e6),
-    Run("GRIB, 5,000 messages a file", 1e7, 5_000, 29.5, 491e6),
+    Run("GRIB, 5,000 messages a file", 1e6, 5_000, 5.0, 338e6),
+    Run("GRIB, 5,000 messages a file", 1e7, 5_000, 24.8, 479e6),
     Run("GRIB, 5,000 messages a file", 3e7, 5_000, 80.5, None),
-    Run("GRIB, 5,000 messages a file", 1e8, 5_000, 296.8, None),
+    Run("GRIB, 5,000 messages a file", 1e8, 5_000, 238.6, 628e6),
     Run("GRIB, 100 messages a file", 2e6, 100, None, 489e6),
     Run("HDF5, 500 chunks a file", 1e6, 500, 11.1, 314e6),
     Run("HDF5, 500 chunks a file", 1e7, 500, 44.7, 557e6),
