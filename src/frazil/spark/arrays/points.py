@@ -232,7 +232,7 @@ class Sampling:
         """Add the number of the chunk that each point is in."""
         for batch in batches:
             rows = pa.Table.from_batches([batch])
-            chunks = self._number_chunks(self._place(rows), rows.num_rows)
+            chunks = self.find_chunks(rows)
             yield from rows.append_column(_CHUNK, pa.array(chunks)).to_batches()
 
     def read(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -241,9 +241,12 @@ class Sampling:
             for rows in _join(batches):
                 yield from self._read_rows(rows.drop_columns(_CHUNK))
 
-    def split(self, rows: pa.Table, slots: int) -> list[pa.Table]:
+    def find_chunks(self, rows: pa.Table) -> Positions:
+        """Return the number of the chunk of each point along the axes, -1 for points outside."""
+        return self._number_chunks(self._place(rows), rows.num_rows)
+
+    def split(self, rows: pa.Table, chunks: Positions, slots: int) -> list[pa.Table]:
         """Return the points of each task: whole chunks, and few tasks."""
-        chunks = self._number_chunks(self._place(rows), rows.num_rows)
         order = np.argsort(chunks, kind="stable")
         starts = np.flatnonzero(np.diff(chunks[order], prepend=-2))
         tasks = np.array_split(starts, min(max(slots, 1) * _TASKS_PER_SLOT, max(len(starts), 1)))
@@ -251,14 +254,14 @@ class Sampling:
         firsts = [0, *ends[:-1]]
         return [rows.take(pa.array(order[a:b])) for a, b in zip(firsts, ends, strict=True) if a < b]
 
-    def weigh(self, rows: pa.Table) -> tuple[int, int, int]:
+    def weigh(self, found: Positions) -> tuple[int, int, int]:
         """Return at most how many bytes and chunks are read for points, and the number of rows."""
-        numbers = np.unique(self._number_chunks(self._place(rows), rows.num_rows))
+        numbers = np.unique(found)
         sizes = zip(self.grid.dims, self.grid.shape, strict=True)
         chunks = int((numbers >= 0).sum()) * prod(n for dim, n in sizes if dim in self.kept)
         width = sum(byte_width(self.columns.get(name).type) for name in self.columns.variables)
         repeats = prod(self.columns.sizes[dim] for dim in self.kept)
-        return chunks * self.grid.largest_chunk() * width, chunks, rows.num_rows * repeats
+        return chunks * self.grid.largest_chunk() * width, chunks, len(found) * repeats
 
     def sample(self, rows: pa.Table) -> Iterator[pa.RecordBatch]:
         """Yield the values at the points of a task."""
@@ -269,7 +272,6 @@ class Sampling:
         return {axis.dim: axis.place(rows, self.method) for axis in self.axes}
 
     def _number_chunks(self, places: Mapping[str, Places], count: int) -> Positions:
-        """Return the number of the chunk of each point along the axes, -1 for points outside."""
         number, outside = np.zeros(count, np.int64), np.zeros(count, np.bool_)
         for dim, place in places.items():
             offsets = self._offsets(dim)
@@ -480,8 +482,9 @@ def points(
     sampling = plan_sampling(source.arrays, names, schema, columns, method, tolerance)
     result = StructType([*schema, *from_arrow_schema(sampling.schema)])
     if table is not None and table.nbytes <= _SENT_BYTES:
-        tasks = sampling.split(table, count_slots(running))
-        if suits_driver(running, *sampling.weigh(table)):
+        chunks = sampling.find_chunks(table)
+        tasks = sampling.split(table, chunks, count_slots(running))
+        if suits_driver(running, *sampling.weigh(chunks)):
             fields = pa.schema([*table.schema, *sampling.schema])
             return make_rows_now(running, sampling.sample, tasks, fields, result)
         return make_rows(running, sampling.sample, tasks, result)
