@@ -150,7 +150,9 @@ def _variable(chance: random.Random, shape: Sequence[int]) -> tuple[Any, dict[st
                 "add_offset": chance.choice((0.0, 3.0)),
                 "_FillValue": 77,
             }
-            return np.abs(_numbers(chance, "f8", shape)) + 3, how
+            found = np.abs(_numbers(chance, "f8", shape)) + 3
+            found[np.isinf(found)] = np.nan  # no integer stands for it, as Xarray warns
+            return found, how
         case "fill":
             dtype = chance.choice(("i2", "i4", "f4", "f8"))
             return _numbers(chance, dtype, shape), {"_FillValue": dtype_one(dtype, 3)}
