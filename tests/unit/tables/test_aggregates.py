@@ -1,6 +1,7 @@
 """Partial sums of cells beside sums of single cells, and queries that can be answered by them."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 import frazil
 from frazil.tables import columns
 from frazil.tables.aggregates import Function, Partial, PartialAggregates, can_push_down
-from frazil.tables.scan_plan import plan_scan
+from frazil.tables.scan_plan import ScanPlan, plan_scan
 from frazil.tables.sql_queries import PlannedQuery, parse_query, plan_query
 from frazil.tables.table_options import Options
 from frazil.tables.table_source import open_source, open_table
@@ -29,6 +30,20 @@ def read_all(table: Any) -> pa.Table:
     return pa.Table.from_batches(batches, table.schema)
 
 
+def draw_partials(
+    data: st.DataObject, plan: ScanPlan, functions: Sequence[Function]
+) -> tuple[tuple[str, ...], tuple[Partial, ...]]:
+    """Groups of up to two dimensions, and all partial aggregates with some functions."""
+    dims = [each.name for each in plan.columns.all if each.kind != "variable"]
+    groups = tuple(data.draw(st.lists(st.sampled_from(dims), unique=True, max_size=2)))
+    partials = (Partial("count", None, "cells"), *(
+        Partial(function, name, f"{function} {name}")
+        for name, type in plan.columns.types.items()
+        for function in functions if can_push_down(function, type)
+    ))  # fmt: skip
+    return groups, partials
+
+
 @given(world=worlds(), data=st.data())
 @settings(max_examples=15)
 def test_partial_sums_come_to_the_sums_of_cells(world: World, data: st.DataObject) -> None:
@@ -36,13 +51,7 @@ def test_partial_sums_come_to_the_sums_of_cells(world: World, data: st.DataObjec
     condition = data.draw(st.none() | conditions(rows, rows.columns))
     source = open_source(Options(where=condition, target_bytes=64), world.repo)
     plan = plan_scan(source)
-    types = plan.columns.types
-    dims = [each.name for each in plan.columns.all if each.kind != "variable"]
-    groups = tuple(data.draw(st.lists(st.sampled_from(dims), unique=True, max_size=2)))
-    partials = (Partial("count", None, "cells"), *(
-        Partial(function, name, f"{function} {name}")
-        for name, type in types.items() for function in FUNCTIONS if can_push_down(function, type)
-    ))  # fmt: skip
+    groups, partials = draw_partials(data, plan, FUNCTIONS)
 
     found = read_all(PartialAggregates(plan, groups, partials))
 
@@ -68,13 +77,7 @@ def test_partial_sums_come_to_the_sums_of_cells(world: World, data: st.DataObjec
 def test_groups_of_a_partition_are_combined(world: World, data: st.DataObject) -> None:
     source = open_source(Options(target_bytes=64), world.repo)
     plan = plan_scan(source)
-    types = plan.columns.types
-    dims = [each.name for each in plan.columns.all if each.kind != "variable"]
-    groups = tuple(data.draw(st.lists(st.sampled_from(dims), unique=True, max_size=2)))
-    partials = (Partial("count", None, "cells"), *(
-        Partial(function, name, f"{function} {name}")
-        for name, type in types.items() for function in FUNCTIONS[:2] if can_push_down(function, type)
-    ))  # fmt: skip
+    groups, partials = draw_partials(data, plan, FUNCTIONS[:2])
     table = PartialAggregates(plan, groups, partials)
     totals = [(each.name, "sum") for each in partials]
 
